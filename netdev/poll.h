@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Poll contexts: the NAPI-like source of received packets. A driver derives one per receive queue;
+// NetContext calls Poll() with a budget until the context reports that it is drained.
+#pragma once
+
+#include "netdev/base/intrusive_list.h"
+#include "netdev/packet/packet.h"
+
+namespace tapwire::netdev {
+
+class NetContext;
+class NetDevice;
+
+// A source of received packets. Lives on the thread of its NetContext; must outlive its schedule
+// (the destructor takes it off the list).
+class PollContext : public ListHook<PollContext> {
+ public:
+  // `device` is what delivered packets are accounted to; it owns or outlives this object.
+  PollContext(NetContext& context, NetDevice& device);
+  virtual ~PollContext();
+  PollContext(const PollContext&) = delete;
+  PollContext& operator=(const PollContext&) = delete;
+
+  // Takes up to `budget` (> 0) packets from the queue and hands each to Deliver(). Returns how many
+  // were taken, damaged ones included; fewer than `budget` means the queue is empty and the context
+  // is taken off the poll list, unless Poll() itself called Schedule().
+  virtual int Poll(int budget) = 0;
+
+  // Puts the context on the poll list (idempotent). Owner thread only.
+  void Schedule();
+  bool scheduled() const { return linked(); }
+
+ protected:
+  // Hands one received frame (data at the Ethernet header) to the stack side. `rx_time` must be
+  // set. This is where GRO will hold and merge.
+  void Deliver(PacketPtr packet);
+
+  NetContext& context() const { return context_; }
+  NetDevice& device() const { return device_; }
+
+ private:
+  NetContext& context_;
+  NetDevice& device_;
+};
+
+}  // namespace tapwire::netdev

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What devices claim whose frames stay in the process: everything that the packet's
+// metadata can carry to the receiver, which understands it.
+#pragma once
+
+#include "netdev/features.h"
+
+namespace tapwire::netdev {
+
+inline constexpr FeatureSet kVirtualDeviceFeatures =
+    kAllTso | FeatureSet{Feature::kSg,  Feature::kHighDma,  Feature::kHwCsum,   Feature::kRxCsum,
+                         Feature::kGso, Feature::kGsoUdpL4, Feature::kGsoAccEcn};
+
+}  // namespace tapwire::netdev
