@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host: one stack on one device on a libuv loop, built from the shared flags, with what every
+// command needs around it: readiness (addresses checked), loss of the device, signals, capture,
+// statistics. With `--net veth` a second stack, the peer, lives on the other end of the pair.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "apps/host_options.h"
+#include "netdev/net_context.h"
+#include "stack/stack.h"
+#include "uv.h"
+
+namespace tapwire {
+class UvRunner;
+}  // namespace tapwire
+
+namespace tapwire::apps {
+
+class Host final {
+ public:
+  // Opens the device, starts the stack and addresses it. Errors name the file, the errno and a
+  // remedy. `loop` must outlive the host.
+  static absl::StatusOr<std::unique_ptr<Host>> Create(uv_loop_t* loop, const HostOptions& options);
+  ~Host();
+
+  // Runs the loop until Stop(): calls `on_ready` once when every address given is usable (or known
+  // to be taken: then with its error). Returns what Stop() was given, or why the device was lost.
+  using ReadyCallback = absl::AnyInvocable<void(absl::Status)>;
+  absl::Status Run(ReadyCallback on_ready);
+  void Stop(absl::Status status = absl::OkStatus());
+  // First SIGINT or SIGTERM; default: Stop(). A second one ends the process at once.
+  void SetInterruptCallback(absl::AnyInvocable<void()> on_interrupt) { on_interrupt_ = std::move(on_interrupt); }
+  // SIGQUIT (ping's interim line) and SIGUSR1 (statistics, the default).
+  void SetQuitCallback(absl::AnyInvocable<void()> on_quit);
+
+  uv_loop_t* loop() const { return loop_; }
+  netdev::NetContext& context() { return *context_; }
+  Stack& stack() { return *stack_; }
+  Stack* peer_stack() { return peer_stack_.get(); }
+  Interface& interface() { return *interface_; }
+  // One line: device, MAC, addresses.
+  std::string Describe() const;
+  // Non-zero counters and drop reasons with their explanations.
+  void PrintStats(std::FILE* out) const;
+  // --stats was given.
+  bool wants_stats() const { return options_.stats; }
+
+ private:
+  struct Signals;
+  struct Environment;
+  struct Capture;
+  Host(uv_loop_t* loop, const HostOptions& options);
+
+  absl::Status Start();
+  absl::Status OpenTap();
+  absl::Status OpenVeth();
+  absl::Status AddAddresses();
+  absl::Status AddGateways();
+  absl::Status StartPeer(netdev::NetDevice& device);
+  absl::Status StartCapture();
+  absl::Status StartSignals();
+  void OnAddress(const IpAddress& address, bool duplicate);
+  void CheckReady();
+  void OnInterrupt();
+
+  uv_loop_t* loop_;
+  HostOptions options_;
+  std::unique_ptr<Environment> environment_;
+  std::unique_ptr<netdev::NetContext> context_;
+  std::unique_ptr<Capture> capture_;
+  std::unique_ptr<Stack> stack_, peer_stack_;
+  std::unique_ptr<UvRunner> runner_;
+  std::unique_ptr<Signals> signals_;
+  Interface* interface_ = nullptr;
+  netdev::NetDevice* device_ = nullptr;
+  ReadyCallback on_ready_;
+  absl::AnyInvocable<void()> on_interrupt_, on_quit_;
+  absl::Status address_status_, result_;
+  bool interrupted_ = false;
+  bool device_lost_ = false;
+};
+
+// The IP addresses the peer of `--net veth` has, and the default for `--addr` there.
+inline constexpr char kVethPeer4[] = "10.9.0.1/24";
+inline constexpr char kVethPeer6[] = "fd00:9::1/64";
+inline constexpr char kVethAddr4[] = "10.9.0.2/24";
+inline constexpr char kVethAddr6[] = "fd00:9::2/64";
+
+}  // namespace tapwire::apps

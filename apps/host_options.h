@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags every command shares: which device, which addresses, where to capture. Parsing only;
+// apps/host.h builds from the result.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "drivers/tap/tap_device.h"
+#include "netdev/wire/ip_address.h"
+#include "netdev/wire/mac_address.h"
+
+namespace tapwire::apps {
+
+// As given on the command line.
+struct HostFlags {
+  std::string net = "tap";
+  std::vector<std::string> addresses = {};
+  std::vector<std::string> gateways = {};
+  std::string pcap = {};
+  bool pcap_raw = false;
+  bool userns = false;
+  bool stats = false;
+  std::string dad = "auto";
+};
+void AddHostFlags(CLI::App& command, HostFlags& flags);
+
+enum class DeviceKind { kTap, kVeth };
+// `auto` is what Linux does: IPv6 addresses are checked, IPv4 ones are not.
+enum class DadMode { kAuto, kOn, kOff };
+
+struct HostOptions {
+  DeviceKind kind = DeviceKind::kTap;
+  drivers::TapOptions tap;       // name, mac and mtu are used for veth too
+  bool offloads = true;          // veth: csum=off or tso=off turn them all off
+  std::vector<IpPrefix> addresses;
+  std::vector<IpAddress> gateways;
+  std::string pcap;
+  bool pcap_raw = false;
+  bool stats = false;
+  DadMode dad = DadMode::kAuto;
+};
+// kInvalidArgument with a message that names the flag and what it should have been.
+absl::StatusOr<HostOptions> ParseHostFlags(const HostFlags& flags);
+
+// "tap,name=tw0,mtu=1500,csum=off" into `options`.
+absl::Status ParseNetSpec(absl::string_view spec, HostOptions& options);
+
+}  // namespace tapwire::apps

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapwire run` and `tapwire echo`: a host that stays up until it is interrupted, with services.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "apps/command.h"
+#include "apps/host.h"
+#include "apps/report.h"
+#include "apps/udp_echo.h"
+#include "apps/uv_timer.h"
+#include "netdev/base/status_util.h"
+
+namespace tapwire::apps {
+namespace {
+
+// 0: no echo service.
+int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
+  absl::StatusOr<HostOptions> options = ParseHostFlags(flags);
+  if (!options.ok()) return ReportError(command, options.status());
+  UvLoop loop;
+  absl::StatusOr<std::unique_ptr<Host>> created = Host::Create(loop.get(), *options);
+  if (!created.ok()) return ReportError(command, created.status());
+  Host& host = **created;
+  std::unique_ptr<UdpEcho> echo;
+  const absl::Status status = host.Run([&](absl::Status ready) {
+    if (ready.ok() && echo_port != 0) {
+      absl::StatusOr<std::unique_ptr<UdpEcho>> started = UdpEcho::Start(host.stack(), echo_port);
+      if (started.ok()) echo = *std::move(started);
+      ready = started.status();
+    }
+    if (!ready.ok()) return host.Stop(ready);
+    const std::string service = echo_port == 0 ? "" : absl::StrCat(" echo ", echo_port, "/udp");
+    std::printf("ready: %s%s\n", host.Describe().c_str(), service.c_str());
+    std::fflush(stdout);
+  });
+  if (echo) {
+    std::printf("echo: %llu datagrams, %llu bytes, %llu send errors\n",
+                static_cast<unsigned long long>(echo->datagrams()), static_cast<unsigned long long>(echo->bytes()),
+                static_cast<unsigned long long>(echo->send_errors()));
+  }
+  if (host.wants_stats()) host.PrintStats(stdout);
+  return status.ok() ? 0 : ReportError(command, status);
+}
+
+}  // namespace
+
+void RegisterEcho(CLI::App& root, int& exit_code) {
+  CLI::App* command = root.add_subcommand("echo", "answer UDP datagrams with themselves until interrupted");
+  auto host = std::make_shared<HostFlags>();
+  auto port = std::make_shared<uint16_t>(uint16_t{7});
+  AddHostFlags(*command, *host);
+  command->add_option("-p,--port", *port, "UDP port")->check(CLI::Range(1, 65535))->capture_default_str();
+  command->callback([host, port, &exit_code] { exit_code = RunHost("echo", *host, *port); });
+}
+
+void RegisterRun(CLI::App& root, int& exit_code) {
+  CLI::App* command = root.add_subcommand("run", "be a host on the network until interrupted");
+  auto host = std::make_shared<HostFlags>();
+  auto port = std::make_shared<uint16_t>(uint16_t{0});
+  AddHostFlags(*command, *host);
+  command->add_option("--echo", *port, "answer UDP datagrams on this port")->check(CLI::Range(1, 65535));
+  command->callback([host, port, &exit_code] { exit_code = RunHost("run", *host, *port); });
+}
+
+}  // namespace tapwire::apps

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners for the libuv objects that commands use: a loop and one-shot timers. libuv frees a handle
+// only in its close callback, so each handle lives on the heap and outlives its owner until then.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "netdev/base/check.h"
+#include "uv.h"
+
+namespace tapwire::apps {
+
+class UvLoop {
+ public:
+  UvLoop() { TW_CHECK(uv_loop_init(&loop_) == 0, "libuv could not make a loop"); }
+  ~UvLoop() {
+    uv_run(&loop_, UV_RUN_DEFAULT);  // lets close callbacks run
+    uv_loop_close(&loop_);
+  }
+  UvLoop(const UvLoop&) = delete;
+  UvLoop& operator=(const UvLoop&) = delete;
+  uv_loop_t* get() { return &loop_; }
+
+ private:
+  uv_loop_t loop_;
+};
+
+// A one-shot timer; starting it again moves it. Keeps the loop alive only while it is armed.
+class UvTimer {
+ public:
+  explicit UvTimer(uv_loop_t* loop) : handle_(new Handle) {
+    uv_timer_init(loop, &handle_->timer);
+    handle_->timer.data = handle_;
+  }
+  ~UvTimer() {
+    handle_->callback = nullptr;
+    uv_close(reinterpret_cast<uv_handle_t*>(&handle_->timer),
+             [](uv_handle_t* h) { delete static_cast<Handle*>(h->data); });
+  }
+  UvTimer(const UvTimer&) = delete;
+  UvTimer& operator=(const UvTimer&) = delete;
+
+  void Start(double seconds, absl::AnyInvocable<void()> callback) {
+    handle_->callback = std::move(callback);
+    uv_timer_start(&handle_->timer, &Fire, static_cast<uint64_t>(std::ceil(seconds * 1000.0)), 0);
+  }
+  void Stop() { uv_timer_stop(&handle_->timer); }
+
+ private:
+  struct Handle {
+    uv_timer_t timer;
+    absl::AnyInvocable<void()> callback;
+  };
+  static void Fire(uv_timer_t* timer) {
+    // Moved out: the callback may start the timer again.
+    absl::AnyInvocable<void()> callback = std::exchange(static_cast<Handle*>(timer->data)->callback, nullptr);
+    if (callback) callback();
+  }
+
+  Handle* handle_;
+};
+
+}  // namespace tapwire::apps
