@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Software side of checksum offload.
+// Software side of checksum offload. States on the way in and out:
+//
+//   kNone         rx: verify here.                    tx: the bytes are final.
+//   kUnnecessary  rx: the device verified.            tx: as kNone.
+//   kComplete     rx: the device summed everything.   tx: as kNone.
+//   kPartial      rx: the sender never summed, and nothing can have damaged the bytes on the way.
+//                 tx: the field holds the pseudo-header sum; to be summed by the device or here.
 #include "netdev/csum_offload.h"
 
 #include <algorithm>

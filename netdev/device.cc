@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Administrative state, link state, filters, statistics and observers of a
-// device. The states: registered or not, up or down, with or without carrier; a
-// device carries frames when it is all three.
+// Administrative state, link state, filters, statistics and observers of a device.
+//
+//   registration   new -> registered -> left        (Registry; a device is registered once)
+//   administrative down <-> up                      (Up, Down; only while registered)
+//   link           carrier off <-> on               (SetCarrier, by the driver)
+//
+// A device carries frames when it is registered, up and has carrier. Changes do not nest: an
+// observer of kGoingDown that unregisters the device gets its way after kDown.
+//
+// Features: one run of the update takes (features & ~hw_features) | wanted_features, lets the
+// driver remove what it cannot do, applies the dependency rules and, if the result differs from the
+// active set, has the driver put it into effect.
 #include "netdev/device.h"
 
 #include <algorithm>
@@ -142,9 +151,9 @@ void NetDevice::Down() {
   Notify(NetdevEvent::kGoingDown);
   up_ = false;
   tx_queue_->Purge(DropReason::kTxDeviceDown);
+  context_.PollFdsChanged();  // before the driver may close what the host still watches
   OnDown();
   in_transition_ = false;
-  context_.PollFdsChanged();
   Notify(NetdevEvent::kDown);
   UnregisterIfAsked();
 }

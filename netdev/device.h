@@ -147,10 +147,14 @@ class NetDevice {
   // Kind as `ip -d link` shows it: "tap", "veth", …
   virtual absl::string_view kind() const = 0;
 
-  // Administrative state; idempotent. Up() fails with the driver's reason.
+  // Administrative state; idempotent, and told to observers. Up() fails with the driver's reason,
+  // or kFailedPrecondition for a device that is not registered or in the middle of a change. Down()
+  // drops what waits in the transmit queue.
   absl::Status Up();
   void Down();
+  // kInvalidArgument outside the device's range. Waiting frames that are too long now are dropped.
   absl::Status SetMtu(uint32_t mtu);
+  // kInvalidArgument for a group address or zero; else the driver's reason.
   absl::Status SetMac(const MacAddress& mac);
   // Called by drivers when the link comes or goes. What waits in the transmit queue of a device
   // that loses its link is dropped: it would be stale when the link returns.
@@ -167,12 +171,16 @@ class NetDevice {
   // or anything while promiscuous. The receive core does not filter; protocols ask.
   bool Accepts(const MacAddress& destination) const;
 
-  // Feature words (netdev.md vocabulary). `features` is what is active.
+  // Feature words, named as in Linux: `features` is what is active, `hw_features` what users may
+  // change, `wanted_features` what they asked for (a subset of it); the last two limit tagged and
+  // tunnelled packets. What users may not change is carried from one active set to the next.
   FeatureSet features() const { return features_; }
   FeatureSet hw_features() const { return hw_features_; }
   FeatureSet wanted_features() const { return wanted_features_; }
   FeatureSet vlan_features() const { return vlan_features_; }
   FeatureSet hw_enc_features() const { return hw_enc_features_; }
+  // A super-packet of this many bytes or more, link header included, or of more segments, is cut in
+  // software.
   uint32_t gso_max_size() const { return gso_max_size_; }
   uint32_t gso_max_segs() const { return gso_max_segs_; }
   // Switches the features of `mask` as in `values`, as far as the device lets users change them,
@@ -183,8 +191,9 @@ class NetDevice {
   const DeviceStats& stats() const { return stats_; }
   DeviceStats& stats() { return stats_; }
   const DropCounters& drops() const { return drops_; }
-  // Count a drop at this device and free the packet: Drop* for good packets (rx_dropped,
-  // tx_dropped), Fail* for damaged ones and failed sends (rx_errors, tx_errors).
+  // Count a drop at this device and free the packet, which may be null if it never came to be:
+  // Drop* for good packets (rx_dropped, tx_dropped), Fail* for damaged ones and failed sends
+  // (rx_errors, tx_errors). Whoever decides that a packet goes nowhere calls one of them, once.
   void DropRx(PacketPtr packet, DropReason reason);
   void DropTx(PacketPtr packet, DropReason reason);
   void FailRx(PacketPtr packet, DropReason reason);
@@ -193,7 +202,8 @@ class NetDevice {
   virtual void ForEachDriverStat(
       const std::function<void(absl::string_view name, uint64_t value)>&) const {}
 
-  // Hooks. Objects unlink themselves on destruction.
+  // Hooks; not owned. Objects unlink themselves on destruction. The first PacketType of an
+  // EtherType gets its frames.
   void AddPacketType(PacketType& type) { packet_types_.PushBack(type); }
   // Whether a protocol takes this EtherType from the device already.
   bool HasPacketType(uint16_t ether_type) const {
@@ -205,7 +215,8 @@ class NetDevice {
   void AddTap(PacketTap& tap) { taps_.PushBack(tap); }
   void AddObserver(NetdevObserver& observer) { observers_.PushBack(observer); }
   bool has_taps() const { return !taps_.empty(); }
-  // One handler at a time: kAlreadyExists when another is set.
+  // One handler at a time: kAlreadyExists when another is set. Not owned; must be cleared before it
+  // is destroyed.
   absl::Status SetRxHandler(RxHandler* handler);
   void ClearRxHandler() { rx_handler_ = nullptr; }
 
@@ -213,18 +224,24 @@ class NetDevice {
   virtual std::vector<PollFd> poll_fds() const { return {}; }
 
  protected:
+  // Impossible values in `init` are found at registration. The driver sets features, hardware
+  // features and limits in its constructor.
   NetDevice(NetContext& context, Init init);
 
   // Driver operations, called by this class, the registry and tx_path only. is_up() is already true
   // in OnUp() and already false in OnDown().
   virtual absl::Status OnUp() { return absl::OkStatus(); }
   virtual void OnDown() {}
+  // May refuse a value that passed the general checks; mtu() and mac() still give the old one.
   virtual absl::Status OnSetMtu(uint32_t /*mtu*/) { return absl::OkStatus(); }
   virtual absl::Status OnSetMac(const MacAddress& /*mac*/) { return absl::OkStatus(); }
   // The receive filter changed while up, or the device came up.
   virtual void OnRxModeChange() {}
   // The device left the registry (down, observers told) and will be destroyed after the batch.
   virtual void OnUnregister() {}
+  // Drops what the device cannot do together or now. Must depend on nothing but the device's state,
+  // and should remove a feature whose prerequisite is missing rather than add the prerequisite. The
+  // general dependency rules are applied to the result.
   virtual FeatureSet FixFeatures(FeatureSet wanted) { return wanted; }
   // Makes the device do `features`. On failure the active set stays as it was, unless the driver
   // corrected it by set_features().
@@ -242,10 +259,12 @@ class NetDevice {
   virtual bool is_queueless() const { return false; }
 
   // For drivers that can take no more frames: nothing is given to StartXmit() until WakeTxQueue().
+  // Frames wait in the queue meanwhile. Up() wakes it. No effect on queue-less devices.
   void StopTxQueue();
   void WakeTxQueue();
   bool tx_queue_stopped() const;
 
+  // Tells the device's observers, then the registry's.
   void Notify(NetdevEvent event);
   void set_mac(const MacAddress& mac) { mac_ = mac; }  // before registration
   void set_features(FeatureSet f) { features_ = f; }

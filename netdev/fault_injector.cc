@@ -180,7 +180,7 @@ class FaultInjector::Lane final : public Timer {
     stats_.passed.Inc();
     if (direction_ == TapDirection::kReceive)
       return device_.context().EnqueueBacklog(std::move(packet), device_);
-    if (device_.lower_ == nullptr) return Drop(std::move(packet), DropReason::kTxPeerGone);
+    if (device_.lower_ == nullptr) return Drop(std::move(packet), DropReason::kTxDeviceDown);
     // A loss below is counted there.
     static_cast<void>(TxPath::Transmit(std::move(packet), *device_.lower_));
   }

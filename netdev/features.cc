@@ -84,6 +84,7 @@ bool ChecksumsBothFamilies(FeatureSet s) {
   return s.Has(Feature::kHwCsum) || s.HasAll({Feature::kIpCsum, Feature::kIpv6Csum});
 }
 
+// If `broken` says so, `drop` leaves the set.
 struct DependencyRule {
   bool (*broken)(FeatureSet);
   FeatureSet drop;

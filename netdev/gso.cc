@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of segmentation that all protocols share: what must hold of a
-// super-packet, replication of headers, network headers, payload, checksums.
+// The part of segmentation that all protocols share: what must hold of a super-packet, replication
+// of headers, network headers, payload, checksums.
+//
+//   super-packet   | Ethernet | IP | TCP or UDP |        payload, gso.size * n + rest        |
+//   segment i      | Ethernet | IP'| TCP' or UDP' | payload [i * gso.size, …) |
+//
+// The headers of a super-packet are read from its bytes, since its metadata may come from an
+// untrusted source (a TAP's other side). Pseudo-header sums are computed from the addresses and not
+// derived from the old checksum field, for the same reason. Payload bytes are shared if the device
+// gathers and the bytes lie in slabs; those in the super-packet's own head are always copied.
+//
+// IPv4 identification rises by one per segment (RFC 6864 §4: only a datagram that may be fragmented
+// needs a unique one, but receivers of segments that were merged expect one or the other pattern).
 #include "netdev/gso.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loopback device.
+// The loopback device: sends into the context's backlog and receives from there.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batch: order of work, budgets, and what wakes the host's loop.
+//
+// One round: posted work, poll contexts, backlog, timers, deferred user events, flush. The flush
+// comes after the user events so that an application's reply can carry the acknowledgement of the
+// request. Rounds repeat while the last one left work that is not waiting for the outside, so that
+// a request and its answer over an in-process link need one batch.
+//
+// Every list is taken over as a whole before it is worked on: what callbacks add goes to the next
+// round, and elements that are destroyed meanwhile unlink themselves from wherever they are.
+//
+// Wake-ups: Post() calls the host only if the batch that is running, if any, might not see the new
+// work. Two flags make that safe without holding the mutex during a batch: the poster sets
+// posted_pending_, then reads awake_; the end of the batch clears awake_, then reads
+// posted_pending_. With sequentially consistent order at least one of the two sees the other.
 #include "netdev/net_context.h"
 
 #include <algorithm>

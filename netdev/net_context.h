@@ -118,7 +118,7 @@ class NetContext final : public Executor {
   void SetWakeup(absl::AnyInvocable<void()> wakeup);
 
   struct Stats {
-    Counter rounds;            // of RunOnce
+    Counter rounds;            // of RunOnce; an idle one counts one
     Counter polls;             // calls of PollContext::Poll
     Counter backlog_dropped;   // also counted at the device
     Counter deferred_dropped;  // callbacks refused by Defer

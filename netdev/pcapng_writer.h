@@ -63,14 +63,14 @@ class MemorySink final : public ByteSink {
 enum class PcapngDirection : uint8_t { kUnknown = 0, kInbound = 1, kOutbound = 2 };
 
 struct PcapngPacket {
-  uint32_t interface = 0;             // as AddInterface() returned
-  uint64_t time_ns = 0;               // since 1970
+  uint32_t interface = 0;                  // as AddInterface() returned
+  uint64_t time_ns = 0;                    // since 1970
   std::span<const uint8_t> captured = {};  // at most the snap length
   uint32_t original_length = 0;
   PcapngDirection direction = PcapngDirection::kUnknown;
   bool checksum_not_ready = false;    // the checksum in these bytes is left to a device
   bool segmentation_offload = false;  // a super-packet that a device will cut
-  absl::string_view comment = {};          // empty: none
+  absl::string_view comment = {};     // empty: none
 };
 
 class PcapngWriter {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registration and removal of devices.
+// Registration and removal of devices. Removal has two steps: the device leaves the tables and goes
+// down at once, and is destroyed at the end of the batch, since its own code may be on the call
+// stack.
 #include "netdev/registry.h"
 
 #include <string>

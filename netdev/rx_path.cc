@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reception: checks, counting, taps, upper devices, protocols.
+// Reception: checks, counting, taps, upper devices, protocols. A device is looked up by the index
+// in the metadata for every frame, since whoever received the one before may have removed it.
 #include "netdev/rx_path.h"
 
 #include <utility>
 
 #include "netdev/device.h"
+#include "netdev/frame_headers.h"
 #include "netdev/gso.h"
 #include "netdev/net_context.h"
 #include "netdev/registry.h"
@@ -15,6 +17,12 @@ namespace {
 
 // Upper devices stacked on each other; more are taken for a loop.
 constexpr int kMaxHandlerRounds = 8;
+
+bool HasOneSegment(const Packet& packet) {
+  const auto headers = ParseTransportHeaders(packet.head_bytes());
+  const size_t header_bytes = headers ? headers->payload : wire::EthernetHeader::kLength;
+  return packet.length() <= header_bytes + packet.meta.gso.size;
+}
 
 // kNone if the frame can be passed on.
 DropReason CheckFrame(Packet& packet) {
@@ -27,10 +35,8 @@ DropReason CheckFrame(Packet& packet) {
   if (CheckOffloadMetadata(packet) != DropReason::kNone) {
     return DropReason::kRxBadMetadata;
   }
-  // One segment is no super-packet, whatever its sender says.
-  if (IsGso(packet) && packet.length() <= wire::EthernetHeader::kLength + packet.meta.gso.size) {
-    packet.meta.gso = GsoInfo();
-  }
+  // Whatever its sender says: protocols rely on at least two segments.
+  if (IsGso(packet) && HasOneSegment(packet)) packet.meta.gso = GsoInfo();
   return DropReason::kNone;
 }
 

@@ -16,7 +16,7 @@ class RxPath {
   // check metadata and length, count, classify the destination MAC
   // (meta.link_broadcast, or else link_multicast), show it to taps, offer it to the
   // device's RxHandler (kAnother restarts here on the new device, at most 8 times),
-  // then to the PacketType of its EtherType. A frame that is not longer than its
+  // then to the PacketType of its EtherType. A frame with no more payload than
   // gso.size stops being a GSO packet. Every frame is consumed; what happens to it may
   // change, take down or unregister any device.
   static void ReceiveList(NetContext& context, PacketList packets);

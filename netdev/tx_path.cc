@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transmit validation and the software fallbacks.
+// Transmit validation and the software fallbacks. What happens to a packet, in order:
+//
+//   Transmit   device running? metadata possible? segments within the MTU?
+//   queue      unless the device is queue-less
+//   Prepare    features that apply to this packet
+//              tag from metadata into the data           unless the device inserts it
+//              segmentation                              unless the device segments this kind
+//              one linear buffer                         unless the device gathers
+//              transport checksum                        unless the device sums this protocol
+//   Send       StartXmit, counters, taps
+//
+// Features are looked at in Prepare, as late as possible, so a packet may wait in a queue while
+// they change. Segments need no further step: they leave segmentation as the device wants them.
 #include "netdev/tx_path.h"
 
 #include <cstring>

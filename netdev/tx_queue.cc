@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Packets wait here as they were given to Transmit(); they are prepared for the driver one ahead of
+// being sent. What was prepared when the driver stopped the queue goes back to its front and is
+// prepared again later, which changes nothing on a frame that is ready.
 #include "netdev/tx_queue.h"
 
 #include <utility>

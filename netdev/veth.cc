@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The veth pair.
+// The veth pair: two devices, each other's wire. A frame goes from one end's StartXmit into the
+// context's backlog and from there to the other end's receive core, so a receiver that answers does
+// not run inside its sender. Metadata goes along: a checksum nobody needs is never computed.
 #include "netdev/veth.h"
 
 #include <memory>
@@ -53,7 +55,7 @@ class Veth final : public NetDevice {
 
   TxResult StartXmit(PacketPtr packet, bool /*more*/) override {
     if (peer_ == nullptr) {
-      DropTx(std::move(packet), DropReason::kTxPeerGone);
+      DropTx(std::move(packet), DropReason::kTxCarrierOff);
       return TxResult::kDeviceDown;
     }
     // A link carries what its far end can take: the ends may have different MTUs.

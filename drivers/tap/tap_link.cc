@@ -133,6 +133,9 @@ absl::Status TunSetIffError(int err, absl::string_view name, size_t queues) {
               name.empty() ? "tap0" : name, " mode tap user <you> vnet_hdr",
               queues > 1 ? " multi_queue" : "",
               "; or use a user namespace (userns), an opened descriptor (fd=N), or root"));
+    case ENOTTY:
+      return SystemError(err, what,
+                         "the device node is no TUN/TAP node; the usual one is /dev/net/tun");
     case EBUSY:
       return SystemError(err, what,
                          "another process is attached to it; stop that one or choose another name");
@@ -162,7 +165,7 @@ absl::Status OpenNodeError(int err, absl::string_view path, absl::string_view re
     case ENOENT:
       return SystemError(err, what,
                          absl::StrCat("there is no such node; make it as root with: mknod -m 0666 ",
-                                      path, " c 10 200, or name another one (device=PATH)"));
+                                      path, " c 10 200, or name another one (dev=PATH)"));
     case ENODEV:
     case ENXIO:
       return SystemError(err, what, "the kernel has no TUN/TAP driver; as root run: modprobe tun");
@@ -198,7 +201,7 @@ absl::StatusOr<UniqueFd> OpenTapNode(const std::string& path) {
     return internal::OpenNodeError(
         errno, path,
         absl::StrCat("make the node accessible (as root: chmod 0666 ", path,
-                     "), name another node (device=PATH), pass an opened descriptor with fd=N, or "
+                     "), name another node (dev=PATH), pass an opened descriptor with fd=N, or "
                      "run as root"));
   }
   return fd;

@@ -3,9 +3,10 @@
 // One queue of a TAP: a descriptor, the buffers posted for the next frame, and the two system
 // calls.
 //
-// A read fills, in this order:   | vnet header | head: 1,856 bytes | slab | slab | slab | slab |
-// so that a 64 KiB super-packet arrives in one call and an ordinary frame in the head alone. What a
-// frame has filled goes up with it and is replaced before that; the rest stays posted.
+// A read fills, in this order:   | vnet header, head: 1,856 bytes | slab | slab | slab | slab |
+// with the header in the head's headroom, so that a 64 KiB super-packet arrives in one call and an
+// ordinary frame in the head alone. What a frame has filled goes up with it and is replaced before
+// that; the rest stays posted.
 #pragma once
 
 #include <sys/uio.h>
@@ -54,8 +55,9 @@ class TapQueue final : public netdev::PollContext {
 
   int Poll(int budget) override;
 
-  // Writes one frame with the header that its metadata asks for. Returns 0 or an errno.
-  int Write(const Packet& packet);
+  // Writes one frame with the header that its metadata asks for. Returns 0 or an errno. Uses the
+  // packet's headroom, and leaves the packet as it was.
+  int Write(Packet& packet);
   // Writes a frame that is not a packet.
   int WriteRaw(const VnetHdr& hdr, std::span<const uint8_t> frame);
   // Reads away what came while nobody was to receive it.
@@ -64,9 +66,7 @@ class TapQueue final : public netdev::PollContext {
  private:
   static constexpr size_t kHeadBytes = kSmallSlabBytes - kDefaultHeadroom;
   static constexpr size_t kSlabs = 4;
-  static constexpr size_t kHeadVector = 1;
-  static constexpr size_t kSlabVector = 2;
-  static constexpr size_t kVectors = kSlabVector + kSlabs;
+  static constexpr size_t kVectors = 1 + kSlabs;
   static constexpr size_t kCapacity = kHeadBytes + kSlabs * kLargeSlabBytes;
 
   // Frames of a poll that comes so long after the one before may have waited; no round-trip time is
@@ -98,7 +98,6 @@ class TapQueue final : public netdev::PollContext {
   Time last_poll_{};
   bool late_ = false;
 
-  std::array<uint8_t, VnetHdr::kLength> rx_hdr_{};
   std::array<iovec, kVectors> vectors_{};
   PacketPtr head_;
   std::array<SlabRef, kSlabs> slabs_;

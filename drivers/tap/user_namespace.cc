@@ -244,10 +244,9 @@ absl::Status ReportToStatus(const Report& report, const UserNamespaceOptions& op
     case Step::kOpenNode:
       return internal::OpenNodeError(
           report.err, options.node_path,
-          absl::StrCat(
-              "a user namespace opens the node as uid ", geteuid(),
-              "; make it accessible (as root: chmod 0666 ", options.node_path,
-              "), name another node (device=PATH), or pass an opened descriptor with fd=N"));
+          absl::StrCat("a user namespace opens the node as uid ", geteuid(),
+                       "; make it accessible (as root: chmod 0666 ", options.node_path,
+                       "), name another node (dev=PATH), or pass an opened descriptor with fd=N"));
     case Step::kAttach:
       return report.err == EPERM
                  ? SystemError(report.err, absl::StrCat(where, "create the TAP"), kUsernsRemedy)

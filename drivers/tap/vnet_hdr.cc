@@ -20,18 +20,6 @@ constexpr uint16_t kEtherTypeServiceVlan = 0x88a8;
 // Linux keeps this size for "cut where the fragments end"; no sender may use it.
 constexpr uint16_t kGsoByFrags = 0xffff;
 
-uint16_t Load16(const uint8_t* p, VnetOrder order) {
-  return order == VnetOrder::kLittle ? static_cast<uint16_t>(p[0] | p[1] << 8)
-                                     : static_cast<uint16_t>(p[0] << 8 | p[1]);
-}
-
-void Store16(uint8_t* p, uint16_t value, VnetOrder order) {
-  const auto low = static_cast<uint8_t>(value);
-  const auto high = static_cast<uint8_t>(value >> 8);
-  p[0] = order == VnetOrder::kLittle ? low : high;
-  p[1] = order == VnetOrder::kLittle ? high : low;
-}
-
 bool IsVlan(uint16_t ether_type) {
   return ether_type == kEtherTypeVlan || ether_type == kEtherTypeServiceVlan;
 }
@@ -110,7 +98,6 @@ DropReason SetChecksumState(const VnetHdr& hdr, const VnetRxPolicy& policy, Pack
   meta.csum_state = CsumState::kPartial;
   meta.csum_offset = hdr.csum_offset;
   packet.set_csum_start_in_data(hdr.csum_start);
-  packet.set_l4_in_data(hdr.csum_start);
   return DropReason::kNone;
 }
 
@@ -137,45 +124,7 @@ DropReason SetGso(const VnetHdr& hdr, const VnetRxPolicy& policy, Packet& packet
 
 }  // namespace
 
-std::optional<VnetHdr> VnetHdr::Parse(std::span<const uint8_t> bytes, VnetOrder order) {
-  if (bytes.size() < kLegacyLength) {
-    return std::nullopt;
-  }
-  const uint8_t* p = bytes.data();
-  VnetHdr hdr = {.flags = p[0],
-                 .gso_type = p[1],
-                 .hdr_len = Load16(p + 2, order),
-                 .gso_size = Load16(p + 4, order),
-                 .csum_start = Load16(p + 6, order),
-                 .csum_offset = Load16(p + 8, order)};
-  if (bytes.size() >= kLength) {
-    hdr.num_buffers = Load16(p + 10, order);
-  }
-  return hdr;
-}
-
-void VnetHdr::Emit(std::span<uint8_t> out, VnetOrder order) const {
-  uint8_t* p = out.data();
-  p[0] = flags;
-  p[1] = gso_type;
-  Store16(p + 2, hdr_len, order);
-  Store16(p + 4, gso_size, order);
-  Store16(p + 6, csum_start, order);
-  Store16(p + 8, csum_offset, order);
-  size_t written = kLegacyLength;
-  if (out.size() >= kLength) {
-    Store16(p + 10, num_buffers, order);
-    written = kLength;
-  }
-  std::fill(out.begin() + static_cast<std::ptrdiff_t>(written), out.end(), uint8_t{0});
-}
-
 DropReason ToMeta(const VnetHdr& hdr, const VnetRxPolicy& policy, Packet& packet) {
-  packet.set_l2_here();
-  const uint16_t ether_type = EtherTypeOf(packet);
-  if (!IsVlan(ether_type)) {
-    packet.set_l3_in_data(kEthernetLength);
-  }
   // hdr_len is a hint and no more; but it cannot be longer than the frame.
   if (hdr.hdr_len > packet.length()) {
     return DropReason::kTapBadVnetHeader;

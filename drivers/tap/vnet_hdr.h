@@ -50,12 +50,47 @@ struct VnetHdr {
   uint16_t num_buffers = 0;  // absent in the 10-byte form, and not written by a TAP
 
   // Reads the 10-byte form, or the 12-byte one if `bytes` is that long. nullopt if shorter.
-  static std::optional<VnetHdr> Parse(std::span<const uint8_t> bytes, VnetOrder order);
-  // `out` has kLegacyLength or at least kLength bytes; whatever follows is set to zero.
-  void Emit(std::span<uint8_t> out, VnetOrder order) const;
+  static std::optional<VnetHdr> Parse(std::span<const uint8_t> bytes, VnetOrder order) {
+    if (bytes.size() < kLegacyLength) {
+      return std::nullopt;
+    }
+    const uint8_t* p = bytes.data();
+    return VnetHdr{.flags = p[0],
+                   .gso_type = p[1],
+                   .hdr_len = Load16(p + 2, order),
+                   .gso_size = Load16(p + 4, order),
+                   .csum_start = Load16(p + 6, order),
+                   .csum_offset = Load16(p + 8, order),
+                   .num_buffers = bytes.size() < kLength ? uint16_t{0} : Load16(p + 10, order)};
+  }
+  // `out` has kLegacyLength or at least kLength bytes; bytes beyond are not touched.
+  void Emit(std::span<uint8_t> out, VnetOrder order) const {
+    uint8_t* p = out.data();
+    p[0] = flags;
+    p[1] = gso_type;
+    Store16(p + 2, hdr_len, order);
+    Store16(p + 4, gso_size, order);
+    Store16(p + 6, csum_start, order);
+    Store16(p + 8, csum_offset, order);
+    if (out.size() >= kLength) {
+      Store16(p + 10, num_buffers, order);
+    }
+  }
 
   uint8_t gso_kind() const { return gso_type & static_cast<uint8_t>(~kGsoEcn); }
   bool operator==(const VnetHdr&) const = default;
+
+ private:
+  static uint16_t Load16(const uint8_t* p, VnetOrder order) {
+    return order == VnetOrder::kLittle ? static_cast<uint16_t>(p[0] | p[1] << 8)
+                                       : static_cast<uint16_t>(p[0] << 8 | p[1]);
+  }
+  static void Store16(uint8_t* p, uint16_t value, VnetOrder order) {
+    const auto low = static_cast<uint8_t>(value);
+    const auto high = static_cast<uint8_t>(value >> 8);
+    p[0] = order == VnetOrder::kLittle ? low : high;
+    p[1] = order == VnetOrder::kLittle ? high : low;
+  }
 };
 
 // What the reader of a TAP has agreed to take (TUNSETOFFLOAD).
@@ -66,7 +101,7 @@ struct VnetRxPolicy {
 };
 
 // Checks the header of a received frame against the frame (data() at the Ethernet header, no
-// metadata yet) and sets checksum state, segmentation and header positions.
+// metadata yet) and sets checksum state and segmentation.
 //   kTapBadVnetHeader   it contradicts the frame
 //   kTapGsoUnsupported  a segmentation type that is unknown or was not agreed on
 // On kNone the packet is ready for the receive core; otherwise its metadata is unspecified.

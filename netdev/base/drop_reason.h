@@ -36,7 +36,6 @@
   X(kTapGsoUnsupported, "tap_gso_unsupported", "virtio-net segmentation type that was not agreed on")  \
   X(kTapOversize, "tap_oversize", "Frame larger than the receive buffers")                             \
   X(kRxBadMetadata, "rx_bad_metadata", "Driver handed up impossible checksum or segmentation metadata") \
-  X(kRxHardwareError, "rx_hardware_error", "Hardware flagged the frame as damaged")                    \
   X(kFaultInjected, "fault_injected", "Lost on purpose by the fault injector")                         \
   /* Transmit. */                                                                                      \
   X(kTxNoRoute, "tx_no_route", "No route to the destination (RFC 1122 §3.3.1)")                        \
@@ -55,9 +54,7 @@
   X(kTxLinearizeFailed, "tx_linearize_failed", "No memory to make the frame contiguous")               \
   X(kTxVlanFailed, "tx_vlan_failed", "VLAN tag could not be inserted")                                 \
   X(kTxWriteError, "tx_write_error", "The device or system call refused the frame")                    \
-  X(kTxPeerGone, "tx_peer_gone", "The other end of the pipe or pair is gone")                          \
   X(kTxRecursion, "tx_recursion", "Too many stacked devices transmit into each other")                 \
-  X(kTxTtlExpired, "tx_ttl_expired", "TTL or hop limit ran out while forwarding (RFC 1812 §5.3.1)")    \
   /* ARP. */                                                                                           \
   X(kArpMalformed, "arp_malformed", "Truncated, or not Ethernet and IPv4 (RFC 826)")                   \
   X(kArpNotForUs, "arp_not_for_us", "Target address is not ours and the sender is unknown (RFC 826)")  \
@@ -66,8 +63,6 @@
   X(kArpBadSenderIp, "arp_bad_sender_ip", "Sender IP is multicast, broadcast or loopback")             \
   X(kArpStaticEntry, "arp_static_entry", "A static entry was not changed by ARP")                      \
   X(kArpUnsolicited, "arp_unsolicited", "Unsolicited reply without an entry, ignored by configuration") \
-  X(kArpTableFull, "arp_table_full", "ARP table at its limit and nothing to evict")                    \
-  X(kArpRateLimited, "arp_rate_limited", "Request or defence not sent (RFC 1122 §2.3.2.1, RFC 5227 §2.4)") \
   /* Neighbour resolution, both families. */                                                           \
   X(kNeighborQueueOverflow, "neighbor_queue_overflow", "Packet pushed out of a resolution queue (RFC 1122 §2.3.2.2)") \
   X(kNeighborUnresolved, "neighbor_unresolved", "Neighbour did not answer (RFC 1122 §2.3.2.1, RFC 4861 §7.2.2)") \
@@ -103,7 +98,6 @@
   X(kFragmentTinyFirst, "frag_tiny_first", "First fragment too small for the headers (RFC 1858 §3, RFC 8200 §4.5)") \
   X(kFragmentHeaderChain, "frag_header_chain", "First fragment lacks part of the header chain (RFC 7112 §5)") \
   X(kFragmentEcnMix, "frag_ecn_mix", "Fragments mix Not-ECT with CE (RFC 3168 §5.3)")                  \
-  X(kFragmentWithDf, "frag_with_df", "Fragment bits contradict each other")                            \
   /* IPv6. */                                                                                          \
   X(kIpv6Truncated, "ipv6_truncated", "Frame shorter than the IPv6 header (RFC 8200 §3)")              \
   X(kIpv6BadVersion, "ipv6_bad_version", "Version is not 6 (RFC 8200 §3)")                             \
@@ -152,7 +146,6 @@
   X(kNdpBadCode, "ndp_bad_code", "Code is not 0 (RFC 4861 §6.1, §7.1, §8.1)")                          \
   X(kNdpBadOption, "ndp_bad_option", "Option of length 0 or beyond the message (RFC 4861 §4.6)")       \
   X(kNdpBadTarget, "ndp_bad_target", "Target address is multicast (RFC 4861 §7.1)")                    \
-  X(kNdpBadSource, "ndp_bad_source", "Source address not allowed for the message (RFC 4861 §6.1, §7.1)") \
   X(kNdpBadDestination, "ndp_bad_destination", "Destination not allowed for the message (RFC 4861 §7.1)") \
   X(kNdpFragmented, "ndp_fragmented", "Neighbour Discovery in fragments (RFC 6980 §5)")                \
   X(kNdpNotForUs, "ndp_not_for_us", "Target address is not ours (RFC 4861 §7.2.3)")                    \
@@ -162,7 +155,6 @@
   X(kNdpRouterAdIgnored, "ndp_ra_ignored", "Router Advertisement ignored by configuration")            \
   X(kNdpDadConflict, "ndp_dad_conflict", "Another node has or wants our tentative address (RFC 4862 §5.4)") \
   X(kNdpDadLoopback, "ndp_dad_loopback", "Our own probe came back (RFC 7527 §4.2)")                    \
-  X(kNdpTableFull, "ndp_table_full", "Prefix or router list at its limit")                             \
   /* Group membership: IGMP and MLD. */                                                                \
   X(kIgmpMalformed, "igmp_malformed", "Truncated or bad checksum (RFC 9776 §4)")                       \
   X(kIgmpNotForUs, "igmp_not_for_us", "For a router, or a group not joined here")                      \
@@ -175,44 +167,11 @@
   X(kUdpBadLength, "udp_bad_length", "Length below 8 or beyond the packet (RFC 768)")                  \
   X(kUdpBadChecksum, "udp_bad_csum", "UDP checksum failed (RFC 1122 §4.1.3.4)")                        \
   X(kUdpZeroChecksum6, "udp_zero_csum6", "IPv6 without a UDP checksum (RFC 8200 §8.1)")                \
-  X(kUdpZeroPort, "udp_zero_port", "Destination port 0")                                               \
   X(kUdpNoPort, "udp_no_port", "No socket on the port: unreachable is sent (RFC 1122 §4.1.3.1)")       \
   X(kUdpNoMatch, "udp_no_match", "Group or broadcast datagram that no socket takes (RFC 1122 §4.1.3.1)") \
-  X(kUdpPeerMismatch, "udp_peer_mismatch", "Connected socket, datagram from somebody else")            \
   X(kUdpReceiveBufferFull, "udp_rcvbuf_full", "Receive buffer of the socket is full")                  \
-  X(kUdpBadSource, "udp_bad_source", "Source is a broadcast or multicast address (RFC 1122 §4.1.3.6)") \
-  /* TCP: what never reaches a connection, and segments a connection refuses. */                       \
-  X(kTcpTruncated, "tcp_truncated", "Shorter than the TCP header (RFC 9293 §3.1)")                     \
-  X(kTcpBadDataOffset, "tcp_bad_data_offset", "Data offset below 5 or beyond the segment (RFC 9293 §3.1)") \
-  X(kTcpBadChecksum, "tcp_bad_csum", "TCP checksum failed (RFC 9293 MUST-3)")                          \
-  X(kTcpBadOptions, "tcp_bad_options", "Malformed options (RFC 9293 MUST-7)")                          \
-  X(kTcpBadFlags, "tcp_bad_flags", "Flags that no segment may carry together")                         \
-  X(kTcpZeroPort, "tcp_zero_port", "Source or destination port 0")                                     \
-  X(kTcpBadAddress, "tcp_bad_address", "Broadcast or multicast address (RFC 9293 MUST-57, MUST-63)")   \
-  X(kTcpNoPort, "tcp_no_port", "No connection or listener: reset is sent (RFC 9293 §3.10.7.1)")        \
-  X(kTcpResetForNone, "tcp_reset_for_none", "Reset without a connection (RFC 9293 §3.10.7.1)")         \
-  X(kTcpListenBad, "tcp_listen_bad", "Not a SYN, at a listener (RFC 9293 §3.10.7.2)")                  \
-  X(kTcpBacklogFull, "tcp_backlog_full", "Accept or SYN queue of the listener is full")                \
-  X(kTcpSynCookieBad, "tcp_syncookie_bad", "ACK does not carry a valid SYN cookie (RFC 4987 §3.6)")    \
-  X(kTcpTableFull, "tcp_table_full", "Connection table at its limit")                                  \
-  X(kTcpOutOfWindow, "tcp_out_of_window", "Segment not acceptable (RFC 9293 §3.10.7.4, first)")        \
-  X(kTcpPaws, "tcp_paws", "Timestamp too old (RFC 7323 §5.3 R1)")                                      \
-  X(kTcpTimestampMissing, "tcp_ts_missing", "Timestamps agreed on, and missing (RFC 7323 §3.2)")       \
-  X(kTcpBadReset, "tcp_bad_reset", "Reset whose sequence is not exact (RFC 5961 §3.2)")                \
-  X(kTcpBadSyn, "tcp_bad_syn", "SYN on a synchronized connection (RFC 5961 §4.2)")                     \
-  X(kTcpBadAck, "tcp_bad_ack", "ACK outside what was sent (RFC 5961 §5.2, RFC 9293 §3.10.7.4, fifth)") \
-  X(kTcpNoAck, "tcp_no_ack", "Segment without ACK (RFC 9293 §3.10.7.4, fifth)")                        \
-  X(kTcpDuplicate, "tcp_duplicate", "Only data that was received before")                              \
-  X(kTcpReceiveBufferFull, "tcp_rcvbuf_full", "No room for the data, or window is zero")               \
-  X(kTcpOutOfOrderLimit, "tcp_ooo_limit", "Out-of-order data beyond the limit")                        \
-  X(kTcpAfterClose, "tcp_after_close", "Data after the user closed; reset is sent (RFC 9293 §3.6.1)") \
-  X(kTcpTimeWait, "tcp_time_wait", "Segment that TIME-WAIT discards (RFC 1337 §3)")                    \
-  X(kTcpMemory, "tcp_memory", "Memory budget reached for the connection or the stack")                 \
-  X(kTcpDataAfterFin, "tcp_data_after_fin", "Data beyond the peer's FIN (RFC 9293 §3.10.7.4, seventh)") \
   /* Sockets. */                                                                                       \
-  X(kSocketClosed, "socket_closed", "Socket was closed while the packet was on its way")               \
-  X(kSocketFilter, "socket_filter", "Socket's source filter refused the packet (RFC 3678)")            \
-  X(kSocketRawFull, "socket_raw_full", "Receive buffer of a raw or packet socket is full")
+  X(kSocketFilter, "socket_filter", "The socket is tied to another interface (SO_BINDTODEVICE)")
 // clang-format on
 
 namespace tapwire {

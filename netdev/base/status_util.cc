@@ -48,10 +48,25 @@ int ErrnoOfCode(absl::StatusCode code) {
   }
 }
 
+// As absl has it, but for errors of sockets, whose codes there say the wrong thing to a caller or
+// nothing: "failed precondition", "already exists" and "unknown".
+absl::StatusCode CodeOfErrno(int err) {
+  switch (err) {
+    case EADDRINUSE:
+      return absl::StatusCode::kAlreadyExists;
+    case EADDRNOTAVAIL:
+      return absl::StatusCode::kInvalidArgument;
+    case EMSGSIZE:
+      return absl::StatusCode::kOutOfRange;
+    default:
+      return absl::ErrnoToStatusCode(err);
+  }
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(int err, absl::string_view what) {
-  absl::Status status = absl::ErrnoToStatus(err, what);
+  absl::Status status(CodeOfErrno(err), absl::ErrnoToStatus(err, what).message());
   if (!status.ok()) {
     status.SetPayload(kErrnoPayload, absl::Cord(absl::StrCat(err)));
   }
