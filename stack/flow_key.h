@@ -12,8 +12,8 @@
 
 namespace tapwire {
 
-// Seen from us: local is ours, remote the peer's. Zones are not part of it: a link-local peer is told
-// apart by the interface that an unconnected lookup checks.
+// Seen from us: local is ours, remote the peer's. Zones are not part of it: a link-local peer is
+// told apart by the interface that an unconnected lookup checks.
 struct FlowKey {
   IpAddress local;
   IpAddress remote;

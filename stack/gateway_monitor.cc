@@ -11,6 +11,17 @@ namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(30);
 
+// The address to ask for `gateway` from: one in its subnet, else any.
+IpAddress SourceFor(const Interface& interface, const IpAddress& gateway) {
+  IpAddress any = IpAddress::Unspecified(gateway.family());
+  for (const InterfaceAddress& a : interface.addresses()) {
+    if (!a.usable() || a.address.family() != gateway.family()) continue;
+    if (a.prefix().Contains(gateway)) return a.address;
+    if (any.IsUnspecified()) any = a.address;
+  }
+  return any;
+}
+
 }  // namespace
 
 bool GatewayMonitor::IsGateway(uint32_t ifindex, const IpAddress& address) const {
@@ -45,7 +56,7 @@ bool GatewayMonitor::IsDead(Interface& interface, const IpAddress& gateway) {
   if (dead == nullptr) return false;
   if (stack_.now() - dead->asked >= kAskAgainAfter) {
     dead->asked = stack_.now();
-    interface.neighbors(gateway.family()).Resolve(gateway);
+    interface.neighbors(gateway.family()).Resolve(gateway, SourceFor(interface, gateway));
   }
   return true;
 }

@@ -37,7 +37,7 @@ GroupMembership::GroupMembership(Stack& stack, GroupReporter& reporter)
     : stack_(stack),
       reporter_(reporter),
       general_response_([this] { RespondToAll(); }),
-      old_querier_([this] { version_ = kCurrentVersion; }),
+      old_querier_([this] { UpdateVersion(); }),
       robustness_(kDefaultRobustness) {}
 
 GroupMembership::~GroupMembership() = default;
@@ -72,9 +72,16 @@ void GroupMembership::Up() {
 
 void GroupMembership::Down() {
   up_ = false;
-  version_ = kCurrentVersion;
-  stack_.timers().Cancel(general_response_);
+  CancelPending();
+  // Another link may have other queriers.
   stack_.timers().Cancel(old_querier_);
+  old_querier_until_ = {};
+  version_ = kCurrentVersion;
+  robustness_ = kDefaultRobustness;
+}
+
+void GroupMembership::CancelPending() {
+  stack_.timers().Cancel(general_response_);
   std::erase_if(groups_, [](const auto& g) { return !g->joined; });
   for (const auto& g : groups_) {
     stack_.timers().Cancel(g->change_timer);
@@ -115,20 +122,37 @@ void GroupMembership::SendChange(Group& group) {
 
 bool GroupMembership::OnQuery(const Query& query) {
   if (query.robustness > 0) robustness_ = query.robustness;
-  if (query.version != kCurrentVersion) UseOldVersion(query.version);
-  const Time due = stack_.now() + RandomUpTo(query.max_delay);
+  if (query.version != kCurrentVersion) HearOldQuerier(query.version);
   if (!query.group) {
-    // An earlier response that is pending already says all of it.
-    if (!general_response_.armed() || general_response_.deadline() > due)
-      stack_.timers().Arm(general_response_, due);
+    ScheduleResponses(query.max_delay);
     return true;
   }
   Group* g = Find(*query.group);
   if (g == nullptr || !g->joined) return false;
-  if (!g->response_timer.armed() || g->response_timer.deadline() > due) {
-    stack_.timers().Arm(g->response_timer, due);
-  }
+  ScheduleResponse(*g, query.max_delay);
   return true;
+}
+
+void GroupMembership::ScheduleResponses(Duration max_delay) {
+  if (version_ != kCurrentVersion) {
+    // RFC 2236 §3, RFC 2710 §4: a delay per group, so that reports of others may take their place.
+    for (const auto& g : groups_) {
+      if (g->joined) ScheduleResponse(*g, max_delay);
+    }
+    return;
+  }
+  const Time due = stack_.now() + RandomUpTo(max_delay);
+  if (general_response_.armed() && general_response_.deadline() <= due) return;
+  stack_.timers().Arm(general_response_, due);
+}
+
+// RFC 9776 §5.2: nothing more is said about a group than what an earlier response will say.
+void GroupMembership::ScheduleResponse(Group& group, Duration max_delay) {
+  const Time due = stack_.now() + RandomUpTo(max_delay);
+  for (const FunctionTimer* pending : {&general_response_, &group.response_timer}) {
+    if (pending->armed() && pending->deadline() <= due) return;
+  }
+  stack_.timers().Arm(group.response_timer, due);
 }
 
 void GroupMembership::OnOldReport(const IpAddress& group) {
@@ -136,12 +160,23 @@ void GroupMembership::OnOldReport(const IpAddress& group) {
   if (g != nullptr && version_ != kCurrentVersion) stack_.timers().Cancel(g->response_timer);
 }
 
-// RFC 9776 §7.2.1: the older version is spoken until none was heard for Older Version Querier
-// Present Timeout; its pending timers are cancelled (§7.2.1) as they speak the newer one.
-void GroupMembership::UseOldVersion(int version) {
-  if (version_ == kCurrentVersion || version < version_) version_ = version;
+// RFC 9776 §7.2.1, RFC 9777 §8.2.1: the oldest version of which a querier was heard within Older
+// Version Querier Present Timeout is the one to speak.
+void GroupMembership::HearOldQuerier(int version) {
   const Duration timeout = robustness_ * kQueryInterval + kQueryResponseInterval;
-  stack_.timers().Arm(old_querier_, stack_.now() + timeout);
+  old_querier_until_[static_cast<size_t>(version)] = stack_.now() + timeout;
+  UpdateVersion();
+}
+
+void GroupMembership::UpdateVersion() {
+  int version = kCurrentVersion;
+  for (const int old : {2, 1}) {
+    if (old_querier_until_[static_cast<size_t>(old)] > stack_.now()) version = old;
+  }
+  if (version != version_) CancelPending();  // RFC 9776 §7.2.1
+  version_ = version;
+  if (version == kCurrentVersion) return;
+  stack_.timers().Arm(old_querier_, old_querier_until_[static_cast<size_t>(version)]);
 }
 
 void GroupMembership::Respond(const Group& group) {
@@ -153,11 +188,9 @@ void GroupMembership::Respond(const Group& group) {
 void GroupMembership::RespondToAll() {
   std::vector<GroupReport> records;
   for (const auto& g : groups_) {
-    if (!g->joined) continue;
-    if (version_ != kCurrentVersion) reporter_.SendOldReport(g->address, version_);
-    records.push_back({GroupRecordType::kModeIsExclude, g->address});
+    if (g->joined) records.push_back({GroupRecordType::kModeIsExclude, g->address});
   }
-  if (version_ == kCurrentVersion && !records.empty()) reporter_.SendReport(records);
+  if (!records.empty()) reporter_.SendReport(records);
 }
 
 // Uniform in [0, limit], in milliseconds.

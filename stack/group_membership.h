@@ -7,6 +7,7 @@
 // response to a general query and presence of an older querier.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,10 +49,10 @@ class GroupMembership {
 
   static constexpr int kCurrentVersion = 0;
   struct Query {
-    int version = kCurrentVersion;    // or 1, 2: an older querier is on the link
-    std::optional<IpAddress> group;   // none: general query
-    Duration max_delay{};
-    int robustness = 0;               // 0: not told
+    int version = kCurrentVersion;        // or 1, 2: an older querier is on the link
+    std::optional<IpAddress> group = {};  // none: general query
+    Duration max_delay = {};
+    int robustness = 0;  // 0: not told
   };
   // RFC 9776 §5.2, RFC 9777 §6.2. False: a query about a group that is not joined here.
   bool OnQuery(const Query& query);
@@ -65,15 +66,20 @@ class GroupMembership {
   Group* Find(const IpAddress& group);
   void StartChange(Group& group, uint8_t record_type);
   void SendChange(Group& group);
+  void ScheduleResponses(Duration max_delay);
+  void ScheduleResponse(Group& group, Duration max_delay);
   void Respond(const Group& group);
   void RespondToAll();
-  void UseOldVersion(int version);
+  void HearOldQuerier(int version);
+  void UpdateVersion();
+  void CancelPending();
   Duration RandomUpTo(Duration limit);
 
   Stack& stack_;
   GroupReporter& reporter_;
   std::vector<std::unique_ptr<Group>> groups_;
   FunctionTimer general_response_, old_querier_;
+  std::array<Time, 3> old_querier_until_{};  // by version: until when one counts as present
   int robustness_;
   int version_ = kCurrentVersion;
   bool up_ = false;

@@ -200,10 +200,14 @@ void Interface::OnAddressChecked(const IpAddress& address, bool duplicate) {
 
 void Interface::BecomeUsable(InterfaceAddress& address) {
   const IpAddress usable = address.address;
+  const bool had_link_local = link_local().has_value();
   address.state = AddressState::kPreferred;
   stack_.InvalidateRoutes();
   NotifyAddress(usable, /*duplicate=*/false);
-  if (running_) Announce(usable);
+  if (!running_) return;
+  // RFC 3590 §4: routers have discarded what was reported from the unspecified address.
+  if (!had_link_local && link_local().has_value() && needs_resolution()) mld_->OnUp();
+  Announce(usable);
 }
 
 void Interface::BecomeDuplicated(InterfaceAddress& address) {

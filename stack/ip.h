@@ -30,7 +30,7 @@ struct IpPacketInfo {
   uint8_t tos = 0;       // or traffic class
   IpDelivery delivery = IpDelivery::kUnicast;
   bool link_broadcast = false;  // the frame was for a broadcast or multicast MAC
-  bool reassembled = false;
+  bool reassembled = false;     // came with a fragment header, that of an atomic fragment included
   // IPv6: where the next-header byte that named `protocol` lies, from the IP header (for parameter
   // problem code 1).
   uint16_t next_header_offset = 6;

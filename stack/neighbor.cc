@@ -112,13 +112,13 @@ netdev::TxResult NeighborTable::Transmit(PacketPtr packet, const MacAddress& mac
                    family_ == IpFamily::kV4 ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6);
 }
 
-void NeighborTable::Resolve(const IpAddress& address) {
+void NeighborTable::Resolve(const IpAddress& address, const IpAddress& source) {
   Entry* entry = Lookup(address);
   if (entry != nullptr && entry->state != NeighborState::kFailed) return;
   if (entry != nullptr) Erase(*entry);
   entry = Create(address, NeighborState::kIncomplete);
   if (entry == nullptr) return;
-  entry->source = IpAddress::Unspecified(family_);
+  entry->source = source;
   Solicit(*entry, /*unicast=*/false);
 }
 
@@ -179,10 +179,10 @@ bool NeighborTable::MakeRoom() {
   return false;
 }
 
-// Removes up to `count` entries, a sixteenth of the table at a time so that a flood of newcomers does
-// not cost a search each. In this order: failed or unreachable; those that never answered us, which
-// is what a flood of questions leaves behind, however busy they look; STALE. Within each the longest
-// unused first. RFC 6583 §6.
+// Removes up to `count` entries, a sixteenth of the table at a time so that a flood of newcomers
+// does not cost a search each. In this order: failed or unreachable; those that never answered us,
+// which is what a flood of questions leaves behind, however busy they look; STALE. Within each the
+// longest unused first. RFC 6583 §6.
 void NeighborTable::Evict(size_t count) {
   using Key = std::tuple<int, Time, IpAddress>;
   std::vector<std::pair<Key, Entry*>> candidates;

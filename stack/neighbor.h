@@ -86,7 +86,7 @@ class NeighborTable {
   // resolution is held, kNoBuffer when the table has no room, kDeviceDown. `source` as in Solicit.
   netdev::TxResult Output(PacketPtr packet, const IpAddress& next_hop, const IpAddress& source);
   // Starts a resolution without a packet, unless the address is known or being asked for.
-  void Resolve(const IpAddress& address);
+  void Resolve(const IpAddress& address, const IpAddress& source);
 
   // A solicitation or ARP request from `address` told us its MAC (RFC 4861 §7.2.3): an existing
   // entry with another MAC becomes STALE; a new one is made only if `create`.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reassembly of IP fragments for one family: keyed by source, destination, protocol (IPv4) and
-// identification; overlaps give the whole datagram up (RFC 5722 §4, RFC 8200 §4.5; used for IPv4 too,
-// RFC 8900), exact duplicates are ignored; bounded in bytes, per source, in datagrams, in fragments
-// and in time (StackConfig). The idea of looking at holes rather than at bytes is that of RFC 815.
+// identification; overlaps give the whole datagram up (RFC 5722 §4, RFC 8200 §4.5; used for IPv4
+// too, RFC 8900), exact duplicates are ignored; bounded in bytes, per source, in datagrams, in
+// fragments and in time (StackConfig). The idea of looking at holes rather than at bytes is that of
+// RFC 815.
 //
 //   live datagrams, oldest first:   pieces in order of offset, disjoint; charged with true memory
-//   given-up ones, oldest first:    only the key, so that later fragments are refused until the timer
+//   given-up ones, oldest first:    only the key, so that later fragments are refused until the
+//   timer
 //
 // Timers: one per datagram, armed when its first fragment comes and never moved.
 #pragma once
@@ -54,14 +56,15 @@ class Reassembler {
     // Bytes before the fragmentable part that the family's length field counts: the IPv4 header, or
     // the IPv6 extension headers that every fragment carries.
     uint32_t header_length = 0;
-    PacketPtr packet;   // data() at the fragment's payload, trimmed; meta l3_offset at its IP header
+    PacketPtr packet;  // data() at the fragment's payload, trimmed; meta l3_offset at its IP header
     IpPacketInfo info;  // of this fragment; the first fragment's is the datagram's
   };
   struct Result {
     PacketPtr datagram;  // complete: data() at the payload, l3_offset at the first fragment's IP
                          // header, which is unchanged; null while incomplete
     IpPacketInfo info;
-    DropReason reason = DropReason::kNone;  // why this fragment or the datagram was dropped; counted
+    DropReason reason =
+        DropReason::kNone;  // why this fragment or the datagram was dropped; counted
   };
   // Consumes the fragment. ECN of the pieces is combined by RFC 3168 §5.3 into info.tos.
   Result Add(Fragment fragment);

@@ -280,10 +280,13 @@ absl::StatusOr<Route> RouteFinder::Complete(RouteKind kind, Interface& interface
                .generation = stack_.route_generation()};
 }
 
-// RFC 6724 §4: a link-local address of another link is no candidate.
-bool MayBeCandidate(const InterfaceAddress& address, bool outgoing) {
+// RFC 6724 §4: to a group or a link-local address only addresses of the link itself; elsewhere no
+// address that means nothing outside its own link.
+bool MayBeCandidate(const InterfaceAddress& address, const IpAddress& to, bool outgoing) {
   if (!address.usable()) return false;
-  return outgoing || (!address.address.IsLinkLocal() && !address.address.IsLoopback());
+  if (outgoing) return true;
+  if (to.is_v6() && (to.IsMulticast() || to.IsLinkLocal())) return false;
+  return !address.address.IsLinkLocal() && !address.address.IsLoopback();
 }
 
 absl::StatusOr<IpAddress> RouteFinder::Source(const Interface& interface,
@@ -306,7 +309,7 @@ absl::StatusOr<IpAddress> RouteFinder::Source(const Interface& interface,
   for (const auto& other : stack_.interfaces()) {
     const bool outgoing = other.get() == &interface;
     for (const InterfaceAddress& a : other->addresses()) {
-      if (!MayBeCandidate(a, outgoing)) continue;
+      if (!MayBeCandidate(a, to_, outgoing)) continue;
       candidates.push_back({.address = a.address,
                             .prefix_length = a.prefix_length,
                             .deprecated = a.state == AddressState::kDeprecated,

@@ -70,7 +70,7 @@ class Stack {
   struct RouteRequest {
     IpAddress destination;
     std::optional<IpAddress> source = {};  // must be one of ours and usable
-    uint32_t ifindex = 0;             // 0: any; needed for link-local and multicast destinations
+    uint32_t ifindex = 0;  // 0: any; needed for link-local and multicast destinations
   };
   // Chooses interface, next hop, source address (RFC 6724 §5) and MTU. Not a per-packet call for
   // connected sockets: keep the Route while its generation is current.

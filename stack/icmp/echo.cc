@@ -19,8 +19,8 @@ namespace {
 // Both families have the same eight bytes: type, code, checksum, identifier, sequence.
 constexpr size_t kEchoHeaderLength = 8;
 
-// The sum changes by the type and, for IPv6, by the pseudo-header: its addresses are exchanged, which
-// changes nothing, unless a group was asked and `source` answers.
+// The sum changes by the type and, for IPv6, by the pseudo-header: its addresses are exchanged,
+// which changes nothing, unless a group was asked and `source` answers.
 uint16_t ReplyChecksum(uint16_t checksum, uint16_t old_type, uint16_t new_type,
                        const IpAddress& asked, const IpAddress& source) {
   checksum = wire::UpdateChecksum16(checksum, old_type, new_type);
@@ -59,7 +59,8 @@ bool EchoTable::DeliverReply(PacketPtr& packet, const IpPacketInfo& info) const 
 }
 
 bool EchoTable::DeliverError(const IcmpErrorInfo& error, uint8_t request_type) const {
-  if (error.transport.size() < kEchoHeaderLength || error.transport[0] != request_type) return false;
+  if (error.transport.size() < kEchoHeaderLength || error.transport[0] != request_type)
+    return false;
   EchoClient* const client = Find(LoadBe16(error.transport.data() + 4));
   if (client == nullptr) return false;
   client->OnEchoError(error, LoadBe16(error.transport.data() + 6));
@@ -85,9 +86,10 @@ DropReason AnswerEcho(Stack& stack, PacketPtr request, const IpPacketInfo& info)
     counters.out_errors.Inc();
     return stack.Drop(std::move(request), DropReason::kTxNoBuffer);
   }
-  // The reply's DS field is the request's, so that a measured class of service is measured both ways.
-  const IpSendOptions options{
-      .protocol = v4 ? wire::IpProtocol::kIcmp : wire::IpProtocol::kIcmpv6, .tos = info.tos};
+  // The reply's DS field is the request's, so that a measured class of service is measured both
+  // ways.
+  const IpSendOptions options{.protocol = v4 ? wire::IpProtocol::kIcmp : wire::IpProtocol::kIcmpv6,
+                              .tos = info.tos};
   if (!netdev::TxOk(stack.SendIp(std::move(request), *route, options))) {
     counters.out_errors.Inc();
     return DropReason::kNone;  // the sending side has counted why

@@ -19,10 +19,19 @@ class EchoClient {
   // `packet` data() at the echo data.
   virtual void OnEchoReply(PacketPtr packet, const IpPacketInfo& info, uint16_t sequence) = 0;
   virtual void OnEchoError(const IcmpErrorInfo& error, uint16_t sequence) = 0;
+  // The stack is going away, and its table with it: nothing is left to unbind from.
+  virtual void OnStackGone() {}
 };
 
 class EchoTable {
  public:
+  EchoTable() = default;
+  EchoTable(const EchoTable&) = delete;
+  EchoTable& operator=(const EchoTable&) = delete;
+  ~EchoTable() {
+    for (const auto& [identifier, client] : clients_) client->OnStackGone();
+  }
+
   // False when the identifier is taken. The client unbinds itself before it goes.
   bool Bind(uint16_t identifier, EchoClient* client) {
     return clients_.emplace(identifier, client).second;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "netdev/base/byteorder.h"
+#include "netdev/wire/checksum.h"
 #include "netdev/wire/icmpv4.h"
 #include "netdev/wire/icmpv6.h"
 #include "netdev/wire/ip_protocol.h"
@@ -32,7 +34,24 @@ constexpr size_t kMaxQuote4 = 576 - wire::Ipv4Header::kMinLength - kIcmpHeaderLe
 // RFC 4443 §2.4(c): as much as fits the minimum IPv6 MTU.
 constexpr size_t kMaxQuote6 = wire::kIpv6MinMtu - wire::Ipv6Header::kLength - kIcmpHeaderLength;
 
-// Copies the start of the offending datagram, from its IP header on, behind the ICMP header to come.
+// Where the sender has left the checksum to the device, the quote shows the one it would have sent.
+// `out` is the quote; `pulled` bytes of it lie before the data of `offending`.
+void CompleteQuotedChecksum(const Packet& offending, size_t pulled, std::span<uint8_t> out) {
+  const PacketMeta& meta = offending.meta;
+  if (meta.csum_state != CsumState::kPartial || meta.gso.size != 0) return;
+  const int32_t start = offending.csum_start_in_data() - offending.l3_in_data();
+  const size_t field = static_cast<size_t>(std::max(start, 0)) + meta.csum_offset;
+  if (start < 0 || static_cast<size_t>(start) > pulled || field + 2 > out.size()) return;
+  wire::InternetChecksum sum;
+  const auto from = static_cast<size_t>(start);
+  sum.Add(offending.l3_bytes().subspan(from, pulled - from));
+  offending.ForEachSpan([&](std::span<const uint8_t> bytes) { sum.Add(bytes); });
+  const uint16_t checksum = sum.Finish();
+  StoreBe16(&out[field], checksum == 0 ? 0xffff : checksum);  // RFC 768
+}
+
+// Copies the start of the offending datagram, from its IP header on, behind the ICMP header to
+// come.
 PacketPtr CopyQuote(SlabPool& pool, const Packet& offending, size_t max_bytes) {
   if (!offending.has_l3()) return nullptr;
   const int32_t from_data = offending.l3_in_data();
@@ -45,6 +64,7 @@ PacketPtr CopyQuote(SlabPool& pool, const Packet& offending, size_t max_bytes) {
   const size_t from_pulled = std::min(pulled, length);
   std::copy_n(offending.l3_bytes().begin(), from_pulled, out.begin());
   offending.CopyOut(skipped, out.subspan(from_pulled));
+  CompleteQuotedChecksum(offending, pulled, out);
   return quote;
 }
 
@@ -55,13 +75,16 @@ bool IsOneHost(Ipv4Address source, const Interface& interface) {
   return !interface.IsSubnetBroadcast(source);
 }
 
-// An unknown ICMP type may be an error type that we do not know.
+// RFC 1122 §3.2.2: the query messages. A type that we do not know may be an error.
 bool IsIcmpv4Query(uint8_t type) {
-  return type <= wire::Icmpv4Type::kAddressMaskReply && !wire::IsIcmpv4Error(type);
+  using Type = wire::Icmpv4Type;
+  return type == Type::kEchoReply || type == Type::kEchoRequest ||
+         type == Type::kRouterAdvertisement || type == Type::kRouterSolicitation ||
+         (type >= Type::kTimestampRequest && type <= Type::kAddressMaskReply);
 }
 
-// RFC 4443 §2.4(e.1), (e.2): no answer to an error or a redirect, wherever in the chain it stands. A
-// type that cannot be seen might be one.
+// RFC 4443 §2.4(e.1), (e.2): no answer to an error or a redirect, wherever in the chain it stands.
+// A type that cannot be seen might be one.
 bool HoldsError6(std::span<const uint8_t> quote) {
   const auto header = wire::Ipv6Header::Parse(quote);
   if (!header) return true;
@@ -124,19 +147,19 @@ struct TypeAndCode {
 };
 
 constexpr TypeAndCode kIcmpv4Table[] = {
-    {IcmpErrorKind::kNetUnreachable, 3, 0},    {IcmpErrorKind::kHostUnreachable, 3, 1},
+    {IcmpErrorKind::kNetUnreachable, 3, 0},      {IcmpErrorKind::kHostUnreachable, 3, 1},
     {IcmpErrorKind::kProtocolUnreachable, 3, 2}, {IcmpErrorKind::kPortUnreachable, 3, 3},
-    {IcmpErrorKind::kPacketTooBig, 3, 4},      {IcmpErrorKind::kAdminProhibited, 3, 13},
-    {IcmpErrorKind::kTtlExceeded, 11, 0},      {IcmpErrorKind::kReassemblyTimeout, 11, 1},
+    {IcmpErrorKind::kPacketTooBig, 3, 4},        {IcmpErrorKind::kAdminProhibited, 3, 13},
+    {IcmpErrorKind::kTtlExceeded, 11, 0},        {IcmpErrorKind::kReassemblyTimeout, 11, 1},
     {IcmpErrorKind::kParameterProblem, 12, 0},
 };
 
 constexpr TypeAndCode kIcmpv6Table[] = {
-    {IcmpErrorKind::kNetUnreachable, 1, 0},    {IcmpErrorKind::kHostUnreachable, 1, 3},
-    {IcmpErrorKind::kProtocolUnreachable, 4, 1}, {IcmpErrorKind::kPortUnreachable, 1, 4},
-    {IcmpErrorKind::kPacketTooBig, 2, 0},      {IcmpErrorKind::kAdminProhibited, 1, 1},
-    {IcmpErrorKind::kTtlExceeded, 3, 0},       {IcmpErrorKind::kReassemblyTimeout, 3, 1},
-    {IcmpErrorKind::kParameterProblem, 4, 0},  {IcmpErrorKind::kUnrecognizedOption, 4, 2},
+    {IcmpErrorKind::kNetUnreachable, 1, 0},        {IcmpErrorKind::kHostUnreachable, 1, 3},
+    {IcmpErrorKind::kProtocolUnreachable, 4, 1},   {IcmpErrorKind::kPortUnreachable, 1, 4},
+    {IcmpErrorKind::kPacketTooBig, 2, 0},          {IcmpErrorKind::kAdminProhibited, 1, 1},
+    {IcmpErrorKind::kTtlExceeded, 3, 0},           {IcmpErrorKind::kReassemblyTimeout, 3, 1},
+    {IcmpErrorKind::kParameterProblem, 4, 0},      {IcmpErrorKind::kUnrecognizedOption, 4, 2},
     {IcmpErrorKind::kIncompleteHeaderChain, 4, 3},
 };
 
@@ -156,9 +179,9 @@ uint32_t RestOf(IpFamily family, const TypeAndCode& entry, uint32_t value) {
 
 std::optional<IcmpErrors::Message> IcmpErrors::MessageFor(IpFamily family, IcmpErrorKind kind,
                                                           uint32_t value) {
-  const std::span<const TypeAndCode> table =
-      family == IpFamily::kV4 ? std::span<const TypeAndCode>(kIcmpv4Table)
-                              : std::span<const TypeAndCode>(kIcmpv6Table);
+  const std::span<const TypeAndCode> table = family == IpFamily::kV4
+                                                 ? std::span<const TypeAndCode>(kIcmpv4Table)
+                                                 : std::span<const TypeAndCode>(kIcmpv6Table);
   for (const TypeAndCode& entry : table) {
     if (entry.kind == kind) return Message{entry.type, entry.code, RestOf(family, entry, value)};
   }
@@ -182,8 +205,8 @@ bool IcmpErrors::MayAnswer4(const IpPacketInfo& info, std::span<const uint8_t> q
 
 bool IcmpErrors::MayAnswer6(const IpPacketInfo& info, IcmpErrorKind kind,
                             std::span<const uint8_t> quote) const {
-  // RFC 4443 §2.4(e.3)–(e.5): groups get no answer, except that a packet is too big and that an option
-  // which asks for it is unknown.
+  // RFC 4443 §2.4(e.3)–(e.5): groups get no answer, except that a packet is too big and that an
+  // option which asks for it is unknown.
   const bool group = info.delivery != IpDelivery::kUnicast || info.link_broadcast;
   const bool even_to_group =
       kind == IcmpErrorKind::kPacketTooBig || kind == IcmpErrorKind::kUnrecognizedOption;
@@ -212,8 +235,8 @@ bool IcmpErrors::TakeToken() {
 std::optional<Route> IcmpErrors::RouteBack(const IpPacketInfo& info) {
   Stack::RouteRequest request;
   request.destination = info.source;
-  const bool ours = info.delivery == IpDelivery::kUnicast &&
-                    stack_.FindLocalAddress(info.destination) != nullptr;
+  const bool ours =
+      info.delivery == IpDelivery::kUnicast && stack_.FindLocalAddress(info.destination) != nullptr;
   if (ours) request.source = info.destination;
   if (info.source.IsLinkLocal() || info.destination.IsLinkLocal() ||
       info.delivery != IpDelivery::kUnicast) {
@@ -229,12 +252,14 @@ void IcmpErrors::Transmit(PacketPtr packet, const Route& route, const Message& m
   const bool v4 = route.destination.is_v4();
   IpSendOptions options;
   if (v4) {
-    const wire::Icmpv4Fields fields{.type = message.type, .code = message.code, .rest = message.rest};
+    const wire::Icmpv4Fields fields{
+        .type = message.type, .code = message.code, .rest = message.rest};
     fields.Emit(packet->Push(kIcmpHeaderLength));
     wire::FillIcmpv4Checksum(packet->head_bytes());
     options.protocol = wire::IpProtocol::kIcmp;
   } else {
-    const wire::Icmpv6Fields fields{.type = message.type, .code = message.code, .rest = message.rest};
+    const wire::Icmpv6Fields fields{
+        .type = message.type, .code = message.code, .rest = message.rest};
     fields.Emit(packet->Push(kIcmpHeaderLength));
     wire::FillIcmpv6Checksum(route.source.v6(), route.destination.v6(), packet->head_bytes());
     options.protocol = wire::IpProtocol::kIcmpv6;
@@ -251,12 +276,14 @@ void IcmpErrors::CountSent(IpFamily family, const Message& message) {
   const bool v4 = family == IpFamily::kV4;
   IcmpCounters& counters = v4 ? stack_.mib().icmp : stack_.mib().icmp6;
   counters.out_msgs.Inc();
-  if (message.type == (v4 ? wire::Icmpv4Type::kDestUnreachable : wire::Icmpv6Type::kDestUnreachable)) {
+  if (message.type ==
+      (v4 ? wire::Icmpv4Type::kDestUnreachable : wire::Icmpv6Type::kDestUnreachable)) {
     counters.out_dest_unreachs.Inc();
     if (v4 && message.code == wire::Icmpv4UnreachableCode::kFragmentationNeeded) {
       counters.out_pkt_too_bigs.Inc();
     }
-  } else if (message.type == (v4 ? wire::Icmpv4Type::kTimeExceeded : wire::Icmpv6Type::kTimeExceeded)) {
+  } else if (message.type ==
+             (v4 ? wire::Icmpv4Type::kTimeExceeded : wire::Icmpv6Type::kTimeExceeded)) {
     counters.out_time_excds.Inc();
   } else if (!v4 && message.type == wire::Icmpv6Type::kPacketTooBig) {
     counters.out_pkt_too_bigs.Inc();

@@ -49,16 +49,16 @@ DropReason ParseQuote6(std::span<const uint8_t> bytes, IcmpQuote& quote) {
   return DropReason::kNone;
 }
 
-// RFC 1191 §3, RFC 8201 §4, RFC 5927 §7.2: an MTU that no router can mean. Zero, of old IPv4 routers,
-// says nothing.
+// RFC 1191 §3, RFC 8201 §4, RFC 5927 §7.2: an MTU that no router can mean. Zero, of old IPv4
+// routers, says nothing.
 bool IsImpossibleMtu(IpFamily family, uint32_t mtu, size_t quoted_length) {
   if (family == IpFamily::kV4 && mtu == 0) return false;
   const uint32_t least = family == IpFamily::kV4 ? kMinMtu4 : wire::kIpv6MinMtu;
   return mtu < least || mtu >= quoted_length;
 }
 
-// RFC 8201 §4, RFC 1191 §3: the path has become narrower. `quoted_length` is the size of what did not
-// fit: the next plateau below it is taken when the router does not say (RFC 1191 §5).
+// RFC 8201 §4, RFC 1191 §3: the path has become narrower. `quoted_length` is the size of what did
+// not fit: the next plateau below it is taken when the router does not say (RFC 1191 §5).
 DropReason LearnPathMtu(Stack& stack, const IcmpErrorInfo& error, size_t quoted_length) {
   Stack::RouteRequest request{.destination = error.destination, .source = error.source};
   if (error.destination.IsLinkLocal()) request.ifindex = error.interface->index();

@@ -25,9 +25,9 @@ struct IcmpQuote {
 // could recognise (another version, a later fragment).
 DropReason ParseIcmpQuote(IpFamily family, std::span<const uint8_t> bytes, IcmpQuote& quote);
 
-// Takes an error (kind, type, code, value set; `bytes`: behind its eight header bytes; `info`: of the
-// ICMP message itself) to the transport that sent what it quotes, and a path MTU from it to the cache
-// if the transport knows the quote. kNone, or why it was ignored; not counted yet.
+// Takes an error (kind, type, code, value set; `bytes`: behind its eight header bytes; `info`: of
+// the ICMP message itself) to the transport that sent what it quotes, and a path MTU from it to the
+// cache if the transport knows the quote. kNone, or why it was ignored; not counted yet.
 DropReason DistributeIcmpError(Stack& stack, IcmpErrorInfo error, std::span<const uint8_t> bytes,
                                const IpPacketInfo& info);
 

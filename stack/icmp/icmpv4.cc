@@ -113,8 +113,8 @@ DropReason Icmpv4::CheckMessage(Packet& packet) {
   return DropReason::kIcmpBadChecksum;
 }
 
-// A packet that is still there afterwards is to be dropped for the reason given, or has been looked at
-// and is done with (kNone).
+// A packet that is still there afterwards is to be dropped for the reason given, or has been looked
+// at and is done with (kNone).
 DropReason Icmpv4::InputByType(PacketPtr& packet, const IpPacketInfo& info) {
   IcmpCounters& counters = stack_.mib().icmp;
   const wire::Icmpv4Header header = *wire::Icmpv4Header::Parse(packet->head_bytes());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMPv4 (RFC 792, RFC 1122 §3.2.2): answers echo requests, hands errors to the transport they quote
-// and learns path MTUs from them. Redirects and source quench change nothing; nothing else is answered.
+// ICMPv4 (RFC 792, RFC 1122 §3.2.2): answers echo requests, hands errors to the transport they
+// quote and learns path MTUs from them. Redirects and source quench change nothing; nothing else is
+// answered.
 #pragma once
 
 #include "netdev/wire/icmpv4.h"

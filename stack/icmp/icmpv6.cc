@@ -107,8 +107,8 @@ DropReason Icmpv6::CheckMessage(Packet& packet, const IpPacketInfo& info) {
   return DropReason::kIcmpBadChecksum;
 }
 
-// A packet that is still there afterwards is to be dropped for the reason given, or has been looked at
-// and is done with (kNone). The engines of the interface count what they drop.
+// A packet that is still there afterwards is to be dropped for the reason given, or has been looked
+// at and is done with (kNone). The engines of the interface count what they drop.
 DropReason Icmpv6::InputByType(PacketPtr& packet, const IpPacketInfo& info) {
   IcmpCounters& counters = stack_.mib().icmp6;
   const wire::Icmpv6Header header = *wire::Icmpv6Header::Parse(packet->head_bytes());
@@ -181,6 +181,12 @@ void Icmpv6::CountError(uint8_t type) {
 }
 
 bool Icmpv6::OnIcmpError(const IcmpErrorInfo& error) {
+  // We keep no record of replies; without their path MTU large pings from afar would never be
+  // answered, and the worst a forged report does is fragments of 1,280 bytes.
+  if (error.kind == IcmpErrorKind::kPacketTooBig && !error.transport.empty() &&
+      error.transport[0] == Type::kEchoReply) {
+    return true;
+  }
   return echo_.DeliverError(error, Type::kEchoRequest);
 }
 

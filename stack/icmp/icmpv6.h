@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMPv6 (RFC 4443): answers echo requests, hands errors to the transport they quote and learns path
-// MTUs from them, passes Neighbor Discovery and MLD to the interface's engines.
+// ICMPv6 (RFC 4443): answers echo requests, hands errors to the transport they quote and learns
+// path MTUs from them, passes Neighbor Discovery and MLD to the interface's engines.
 #pragma once
 
 #include "netdev/wire/icmpv6.h"

@@ -6,6 +6,7 @@
 
 #include "netdev/wire/igmp.h"
 #include "netdev/wire/ip_protocol.h"
+#include "netdev/wire/ipv4.h"
 #include "stack/interface.h"
 #include "stack/stack.h"
 
@@ -19,6 +20,16 @@ constexpr size_t kIpHeaderWithAlert = 24;
 std::chrono::milliseconds MaxDelay(const wire::IgmpHeader& query) {
   if (query.query_version() == wire::IgmpQueryVersion::kV1) return std::chrono::seconds(10);
   return std::chrono::milliseconds(100) * query.max_resp_code();
+}
+
+bool HasRouterAlert(const Packet& packet) {
+  const auto ip = wire::Ipv4Header::Parse(packet.l3_bytes());
+  if (!ip) return false;
+  wire::Ipv4OptionIterator options(ip->options());
+  while (const auto option = options.Next()) {
+    if (option->type == wire::Ipv4OptionType::kRouterAlert) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -40,7 +51,7 @@ DropReason Igmp::Input(PacketPtr packet, const IpPacketInfo& info) {
   // RFC 9776 §9.1 asks hosts to look at the TTL: from further away it is an attack.
   if (info.ttl != 1) return drop(DropReason::kIgmpBadTtl);
   if (header->type() == wire::IgmpType::kQuery) {
-    const DropReason reason = OnQuery(packet->head_bytes());
+    const DropReason reason = OnQuery(*packet, info);
     return reason == DropReason::kNone ? reason : drop(reason);
   }
   if (header->type() == wire::IgmpType::kV1Report || header->type() == wire::IgmpType::kV2Report) {
@@ -50,15 +61,19 @@ DropReason Igmp::Input(PacketPtr packet, const IpPacketInfo& info) {
   return drop(DropReason::kIgmpNotForUs);
 }
 
-DropReason Igmp::OnQuery(std::span<const uint8_t> message) {
+// RFC 9776 §9.1: hosts should ignore queries without Router Alert, which version 1 does not know,
+// and general queries to another group than all systems.
+DropReason Igmp::OnQuery(const Packet& packet, const IpPacketInfo& info) {
   GroupMembership::Query query;
+  const std::span<const uint8_t> message = packet.head_bytes();
   const auto header = wire::IgmpHeader::Parse(message);
-  switch (header->query_version()) {
+  const wire::IgmpQueryVersion version = header->query_version();
+  switch (version) {
     case wire::IgmpQueryVersion::kInvalid:
       return DropReason::kIgmpMalformed;
     case wire::IgmpQueryVersion::kV1:
     case wire::IgmpQueryVersion::kV2:
-      query.version = header->query_version() == wire::IgmpQueryVersion::kV1 ? 1 : 2;
+      query.version = version == wire::IgmpQueryVersion::kV1 ? 1 : 2;
       query.max_delay = MaxDelay(*header);
       break;
     case wire::IgmpQueryVersion::kV3: {
@@ -69,7 +84,14 @@ DropReason Igmp::OnQuery(std::span<const uint8_t> message) {
       break;
     }
   }
-  if (!header->group_address().IsUnspecified()) query.group = header->group_address();
+  const bool v1 = version == wire::IgmpQueryVersion::kV1;
+  if (!v1 && !HasRouterAlert(packet)) return DropReason::kIgmpBadTtl;
+  // RFC 1112 Appendix I: version 1 ignores the group.
+  if (!v1 && !header->group_address().IsUnspecified()) query.group = header->group_address();
+  if (!query.group && info.destination.IsMulticast() &&
+      info.destination != Ipv4Address::kAllSystems) {
+    return DropReason::kIgmpNotForUs;
+  }
   return membership_.OnQuery(query) ? DropReason::kNone : DropReason::kIgmpNotForUs;
 }
 
@@ -77,8 +99,9 @@ namespace {
 
 void SendIgmp(Interface& interface, PacketPtr packet, const Ipv4Address& destination) {
   const auto& addresses = interface.addresses();
-  const auto own = std::find_if(addresses.begin(), addresses.end(),
-                                [](const InterfaceAddress& a) { return a.address.is_v4() && a.usable(); });
+  const auto own = std::find_if(addresses.begin(), addresses.end(), [](const InterfaceAddress& a) {
+    return a.address.is_v4() && a.usable();
+  });
   // RFC 9776 §4.2.13: without an address the report goes out from 0.0.0.0.
   Route route{.kind = RouteKind::kMulticast,
               .interface = &interface,
@@ -86,15 +109,18 @@ void SendIgmp(Interface& interface, PacketPtr packet, const Ipv4Address& destina
               .destination = destination,
               .next_hop = destination,
               .mtu = interface.device().mtu()};
-  const IpSendOptions options{
-      .protocol = wire::IpProtocol::kIgmp, .ttl = 1, .tos = kInternetworkControl, .router_alert = true};
+  const IpSendOptions options{.protocol = wire::IpProtocol::kIgmp,
+                              .ttl = 1,
+                              .tos = kInternetworkControl,
+                              .router_alert = true};
   static_cast<void>(interface.stack().SendIp(std::move(packet), route, options));
 }
 
 }  // namespace
 
 void Igmp::SendReport(std::span<const GroupReport> records) {
-  const size_t room = interface_.device().mtu() - kIpHeaderWithAlert - wire::Igmpv3ReportHeader::kMinLength;
+  const size_t room =
+      interface_.device().mtu() - kIpHeaderWithAlert - wire::Igmpv3ReportHeader::kMinLength;
   const size_t per_packet = std::max<size_t>(1, room / wire::Igmpv3RecordView::kMinLength);
   while (!records.empty()) {
     const auto batch = records.first(std::min(records.size(), per_packet));
@@ -117,7 +143,8 @@ void Igmp::SendOld(uint8_t type, const Ipv4Address& group, const Ipv4Address& de
 }
 
 void Igmp::SendOldReport(const IpAddress& group, int version) {
-  SendOld(version == 1 ? wire::IgmpType::kV1Report : wire::IgmpType::kV2Report, group.v4(), group.v4());
+  SendOld(version == 1 ? wire::IgmpType::kV1Report : wire::IgmpType::kV2Report, group.v4(),
+          group.v4());
 }
 
 // RFC 2236 §3: to all routers; version 1 has no such message.

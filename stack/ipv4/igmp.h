@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IGMPv3 host side for one interface (RFC 9776), with IGMPv1 and v2 compatibility: the packets. When
-// to send them is decided by GroupMembership.
+// IGMPv3 host side for one interface (RFC 9776), with IGMPv1 and v2 compatibility: the packets.
+// When to send them is decided by GroupMembership.
 #pragma once
 
 #include "netdev/packet/packet.h"
@@ -25,7 +25,7 @@ class Igmp final : private GroupReporter {
   void OnDown() { membership_.Down(); }
 
  private:
-  DropReason OnQuery(std::span<const uint8_t> message);
+  DropReason OnQuery(const Packet& packet, const IpPacketInfo& info);
   void SendReport(std::span<const GroupReport> records) override;
   void SendOldReport(const IpAddress& group, int version) override;
   void SendOldLeave(const IpAddress& group, int version) override;

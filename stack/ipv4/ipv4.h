@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPv4 (RFC 791, RFC 1122 §3.2.1, RFC 6864): input checks and local delivery, output with headers and
-// fragmentation. Reassembly is in stack/reassembly.h.
+// IPv4 (RFC 791, RFC 1122 §3.2.1, RFC 6864): input checks and local delivery, output with headers
+// and fragmentation. Reassembly is in stack/reassembly.h.
 //
 //   Input:  header → source → destination → options ─┬─► transport
 //                                                    └─► reassembly ─► transport
@@ -41,20 +41,23 @@ class Ipv4 {
   // Input (ipv4_input.cc). The checks say what is wrong; their callers count it.
   DropReason CheckHeader(Packet& packet);
   DropReason InputValid(PacketPtr packet, Interface& interface);
-  DropReason InputBadOptions(PacketPtr packet, const IpPacketInfo& info, DropReason reason, uint8_t pointer);
+  DropReason InputBadOptions(PacketPtr packet, const IpPacketInfo& info, DropReason reason,
+                             uint8_t pointer);
   DropReason CheckSource(const wire::Ipv4Header& header, const Interface& interface) const;
   DropReason CheckDestination(const wire::Ipv4Header& header, const Packet& packet,
                               const Interface& interface, IpDelivery& delivery) const;
   DropReason CheckUnicastDestination(Ipv4Address destination, const Packet& packet,
                                      const Interface& interface) const;
   void CountGroupInput(IpDelivery delivery);
-  DropReason InputFragment(PacketPtr packet, const wire::Ipv4Header& header, const IpPacketInfo& info);
+  DropReason InputFragment(PacketPtr packet, const wire::Ipv4Header& header,
+                           const IpPacketInfo& info);
 
   // Output (ipv4_output.cc).
   netdev::TxResult Refuse(PacketPtr packet, netdev::TxResult result, DropReason reason);
   netdev::TxResult SendWhole(PacketPtr packet, const Route& route, wire::Ipv4Fields& fields);
   netdev::TxResult SendFragments(PacketPtr packet, const Route& route, wire::Ipv4Fields& fields);
-  bool CutFragments(const Packet& packet, size_t piece_bytes, wire::Ipv4Fields& fields, PacketList& out);
+  bool CutFragments(const Packet& packet, size_t piece_bytes, wire::Ipv4Fields& fields,
+                    PacketList& out);
   netdev::TxResult Transmit(PacketPtr packet, const Route& route);
 
   Stack& stack_;

@@ -31,7 +31,8 @@ Ipv4IdSource::Entry& Ipv4IdSource::Find(Ipv4Address source, Ipv4Address destinat
            e.protocol == protocol;
   });
   if (entry == end) {
-    entry = std::min_element(set, end, [](const Entry& a, const Entry& b) { return a.used < b.used; });
+    entry =
+        std::min_element(set, end, [](const Entry& a, const Entry& b) { return a.used < b.used; });
     *entry = {.source = source,
               .destination = destination,
               .next = static_cast<uint16_t>(random_.Next32()),

@@ -13,9 +13,9 @@
 namespace tapwire {
 
 // One counter per (source, destination, protocol), starting at a random value, in a table of fixed
-// size. A destination sees only its own counter, so nobody can watch our traffic with others or guess
-// identifications of theirs; and a value does not come back before the counter has gone round, unless
-// 2048 other flows push it out, when it starts anew at random.
+// size. A destination sees only its own counter, so nobody can watch our traffic with others or
+// guess identifications of theirs; and a value does not come back before the counter has gone
+// round, unless 2048 other flows push it out, when it starts anew at random.
 class Ipv4IdSource {
  public:
   explicit Ipv4IdSource(Random& random);

@@ -57,7 +57,8 @@ void PatchReassembledHeader(Packet& packet, uint8_t tos) {
 
 }  // namespace
 
-Ipv4::Ipv4(Stack& stack) : stack_(stack), reassembler_(stack, IpFamily::kV4), ids_(stack.random()) {}
+Ipv4::Ipv4(Stack& stack)
+    : stack_(stack), reassembler_(stack, IpFamily::kV4), ids_(stack.random()) {}
 Ipv4::~Ipv4() = default;
 
 DropReason Ipv4::Input(PacketPtr packet, Interface& interface) {
@@ -177,7 +178,8 @@ DropReason Ipv4::CheckUnicastDestination(Ipv4Address destination, const Packet& 
   }
   if (IsBroadcastElsewhere(destination, stack_)) return DropReason::kIpv4DirectedBroadcast;
   // A neighbour's packet that strayed to us, or somebody who takes us for a router.
-  return IsOnLink(destination, interface) ? DropReason::kIpv4NotOurs : DropReason::kIpv4ForwardingOff;
+  return IsOnLink(destination, interface) ? DropReason::kIpv4NotOurs
+                                          : DropReason::kIpv4ForwardingOff;
 }
 
 void Ipv4::CountGroupInput(IpDelivery delivery) {

@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kTypeAndLength = 2;
 
-// RFC 791 §3.1: the pointer counts from 1 at the type byte; the smallest legal one points just behind
-// the fixed part. The offset in the option of a byte that breaks this.
+// RFC 791 §3.1: the pointer counts from 1 at the type byte; the smallest legal one points just
+// behind the fixed part. The offset in the option of a byte that breaks this.
 std::optional<size_t> FaultInList(const wire::Ipv4Option& option, size_t fixed_bytes) {
   if (option.data.size() + kTypeAndLength < fixed_bytes) return 1;
   if (option.data[0] <= fixed_bytes) return 2;
@@ -49,8 +49,9 @@ Ipv4OptionsVerdict CheckIpv4Options(const wire::Ipv4Header& header) {
     source_route = source_route || IsSourceRoute(option->type);
   }
   if (options.malformed()) return Bad(options.error_offset());
-  // Deviation: RFC 1122 §3.2.1.8 (c) has a completed source route passed up and reversed in replies.
-  // All are refused (RFC 7126 §4.3): they serve to get round filters, and nothing else sends them.
+  // Deviation: RFC 1122 §3.2.1.8 (c) has a completed source route passed up and reversed in
+  // replies. All are refused (RFC 7126 §4.3): they serve to get round filters, and nothing else
+  // sends them.
   if (source_route) return {DropReason::kIpv4SourceRoute, 0};
   return {};
 }

@@ -32,7 +32,8 @@ DropReason Ipv6::WalkHeaders(Walk& walk) {
 
 DropReason Ipv6::Refuse(Walk& walk, const Problem& problem) {
   IpCounters& counters = stack_.mib().ip6;
-  (problem.reason == DropReason::kLinkNoBuffer ? counters.in_discards : counters.in_hdr_errors).Inc();
+  (problem.reason == DropReason::kLinkNoBuffer ? counters.in_discards : counters.in_hdr_errors)
+      .Inc();
   if (problem.kind != IcmpErrorKind::kOther) {
     stack_.SendIcmpError(*walk.packet, walk.info, problem.kind, problem.pointer);
   }
@@ -64,18 +65,20 @@ Ipv6::Problem Ipv6::StepOver(Walk& walk) {
 // Makes the header at walk.offset contiguous. `minimum`: bytes that this kind has at least.
 Ipv6::Problem Ipv6::ReadHeader(Walk& walk, size_t minimum, std::span<const uint8_t>& header) {
   const size_t left = walk.packet->length() - walk.offset;
-  // RFC 4443 §3.4: the pointer names the field at fault, here the length, even if it lies beyond the
-  // packet.
+  // RFC 4443 §3.4: the pointer names the field at fault, here the length, even if it lies beyond
+  // the packet.
   const Problem cut_off = {.reason = DropReason::kIpv6BadExtensionHeader,
                            .kind = IcmpErrorKind::kParameterProblem,
                            .pointer = static_cast<uint32_t>(walk.offset + 1)};
   if (left < minimum) return cut_off;
-  if (!walk.packet->EnsureLinear(walk.offset + minimum)) return {.reason = DropReason::kLinkNoBuffer};
+  if (!walk.packet->EnsureLinear(walk.offset + minimum))
+    return {.reason = DropReason::kLinkNoBuffer};
   size_t length = minimum;
   if (walk.info.protocol != wire::IpProtocol::kIpv6Fragment) {
     length = (walk.packet->data()[walk.offset + 1] + size_t{1}) * 8;
     if (left < length) return cut_off;
-    if (!walk.packet->EnsureLinear(walk.offset + length)) return {.reason = DropReason::kLinkNoBuffer};
+    if (!walk.packet->EnsureLinear(walk.offset + length))
+      return {.reason = DropReason::kLinkNoBuffer};
   }
   header = std::as_const(*walk.packet).head_bytes().subspan(walk.offset, length);
   return {};
@@ -158,6 +161,7 @@ Ipv6::Problem Ipv6::StepOverFragment(Walk& walk) {
   const wire::Ipv6FragmentHeader header = *wire::Ipv6FragmentHeader::Parse(bytes);
   if (!header.IsAtomic()) return Reassemble(walk, header);
   Advance(walk, bytes);  // RFC 6946 §4: by itself, whatever is queued under its identification
+  walk.info.reassembled = true;
   return {};
 }
 

@@ -15,7 +15,7 @@
 namespace tapwire {
 namespace {
 
-constexpr uint32_t kPayloadLengthOffset = 4;       // in the fixed header
+constexpr uint32_t kPayloadLengthOffset = 4;        // in the fixed header
 constexpr uint32_t kFragmentOffsetFieldOffset = 2;  // in the fragment header
 
 // What an upper-layer header has at least; unknown ones count as one byte.
@@ -48,7 +48,7 @@ DropReason CheckFirstFragment(Packet& packet, uint8_t next_header) {
   }
   if (next_header == wire::IpProtocol::kIpv6NoNext) return DropReason::kNone;
   return upper_bytes < MinimumUpperHeader(chain.next_header()) ? DropReason::kFragmentTinyFirst
-                                                              : DropReason::kNone;
+                                                               : DropReason::kNone;
 }
 
 // Addresses of one link's scope may exist on another link too.
@@ -63,7 +63,8 @@ uint32_t ZoneOf(const IpPacketInfo& info) {
 Ipv6::Problem Ipv6::CheckFragment(const Walk& walk, const Reassembler::Fragment& fragment) const {
   switch (Reassembler::CheckBounds(fragment)) {
     case DropReason::kFragmentBadLength:
-      return {DropReason::kFragmentBadLength, IcmpErrorKind::kParameterProblem, kPayloadLengthOffset};
+      return {DropReason::kFragmentBadLength, IcmpErrorKind::kParameterProblem,
+              kPayloadLengthOffset};
     case DropReason::kFragmentTooBig:
       return {DropReason::kFragmentTooBig, IcmpErrorKind::kParameterProblem,
               static_cast<uint32_t>(walk.offset) + kFragmentOffsetFieldOffset};

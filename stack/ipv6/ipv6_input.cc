@@ -55,7 +55,8 @@ DropReason Ipv6::CheckHeader(Packet& packet) {
     stack_.mib().ip6.in_truncated_pkts.Inc();
     return DropReason::kIpv6BadPayloadLength;
   }
-  // RFC 2675 §3: what a jumbogram looks like. It needs links with an MTU above 65,575; ours are not.
+  // RFC 2675 §3: what a jumbogram looks like. It needs links with an MTU above 65,575; ours are
+  // not.
   if (header.payload_length() == 0 && header.next_header() == wire::IpProtocol::kIpv6HopByHop) {
     return DropReason::kIpv6Jumbogram;
   }
@@ -89,11 +90,11 @@ DropReason Ipv6::InputValid(PacketPtr packet, Interface& interface) {
 
 DropReason Ipv6::CheckSource(const wire::Ipv6Header& header, const Interface& interface) const {
   const Ipv6Address source = header.source();
-  // RFC 4291 §2.7: a group is never a source. An IPv4-mapped address belongs into programs, not onto
-  // wires.
+  // RFC 4291 §2.7: a group is never a source. An IPv4-mapped address belongs into programs, not
+  // onto wires.
   if (source.IsMulticast() || source.IsV4Mapped()) return DropReason::kIpv6MartianSource;
-  // RFC 4291 §2.5.2: unspecified is the source of a host that is getting its address; those messages
-  // go to groups. Deliver() asks that they are ICMPv6.
+  // RFC 4291 §2.5.2: unspecified is the source of a host that is getting its address; those
+  // messages go to groups. Deliver() asks that they are ICMPv6.
   if (source.IsUnspecified() && !header.destination().IsMulticast()) {
     return DropReason::kIpv6MartianSource;
   }
@@ -124,8 +125,8 @@ DropReason Ipv6::CheckDestination(const wire::Ipv6Header& header, const Packet& 
 
 DropReason Ipv6::CheckUnicastDestination(const Ipv6Address& destination, const Packet& packet,
                                          const Interface& interface) const {
-  // The weak model, as for IPv4; but a link-local address means something on its own link only. What
-  // we send to ourselves comes in by the loopback interface, whatever the address.
+  // The weak model, as for IPv4; but a link-local address means something on its own link only.
+  // What we send to ourselves comes in by the loopback interface, whatever the address.
   const bool this_link_only = destination.IsLinkLocal() && !interface.device().is_loopback();
   const bool ours = this_link_only ? interface.HasUsableAddress(destination)
                                    : stack_.FindLocalAddress(destination) != nullptr;

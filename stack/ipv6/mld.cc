@@ -21,7 +21,8 @@ constexpr size_t kIpHeadersWithAlert = 48;  // IPv6 and a hop-by-hop header of e
 bool HasRouterAlert(const Packet& packet) {
   const auto ip = wire::Ipv6Header::Parse(packet.l3_bytes());
   if (!ip || ip->next_header() != wire::IpProtocol::kIpv6HopByHop) return false;
-  const auto header = wire::Ipv6OptionsHeader::Parse(packet.l3_bytes().subspan(wire::Ipv6Header::kLength));
+  const auto header =
+      wire::Ipv6OptionsHeader::Parse(packet.l3_bytes().subspan(wire::Ipv6Header::kLength));
   if (!header) return false;
   wire::Ipv6OptionIterator options = header->options();
   while (auto option = options.Next()) {
@@ -43,7 +44,8 @@ void Mld::OnLeave(const Ipv6Address& group) { membership_.Leave(group); }
 
 // RFC 9777 §6.2: link-local source, hop limit 1 and Router Alert, or the message is ignored.
 DropReason Mld::CheckMessage(const Packet& packet, const IpPacketInfo& info) const {
-  if (!info.source.IsLinkLocal() || info.ttl != 1 || !HasRouterAlert(packet)) return DropReason::kMldBadSource;
+  if (!info.source.IsLinkLocal() || info.ttl != 1 || !HasRouterAlert(packet))
+    return DropReason::kMldBadSource;
   return DropReason::kNone;
 }
 
@@ -93,13 +95,16 @@ void Mld::Send(PacketPtr packet, const Ipv6Address& destination) {
                     .destination = destination,
                     .next_hop = destination,
                     .mtu = interface_.device().mtu()};
-  const IpSendOptions options{.protocol = wire::IpProtocol::kIcmpv6, .ttl = 1, .router_alert = true};
+  const IpSendOptions options{
+      .protocol = wire::IpProtocol::kIcmpv6, .ttl = 1, .router_alert = true};
   Stack& stack = interface_.stack();
-  if (netdev::TxOk(stack.SendIp(std::move(packet), route, options))) stack.mib().icmp6.out_msgs.Inc();
+  if (netdev::TxOk(stack.SendIp(std::move(packet), route, options)))
+    stack.mib().icmp6.out_msgs.Inc();
 }
 
 void Mld::SendReport(std::span<const GroupReport> records) {
-  const size_t room = interface_.device().mtu() - kIpHeadersWithAlert - wire::Mldv2ReportHeader::kMinLength;
+  const size_t room =
+      interface_.device().mtu() - kIpHeadersWithAlert - wire::Mldv2ReportHeader::kMinLength;
   const size_t per_packet = std::max<size_t>(1, room / wire::Mldv2RecordView::kMinLength);
   while (!records.empty()) {
     const auto batch = records.first(std::min(records.size(), per_packet));
@@ -114,7 +119,8 @@ void Mld::SendReport(std::span<const GroupReport> records) {
 }
 
 void Mld::SendOld(uint8_t type, const Ipv6Address& group, const Ipv6Address& destination) {
-  const wire::MldFields fields{.type = type, .maximum_response_delay = 0, .multicast_address = group};
+  const wire::MldFields fields{
+      .type = type, .maximum_response_delay = 0, .multicast_address = group};
   PacketPtr packet = interface_.stack().pool().AllocatePacket(fields.length());
   if (!packet) return;
   fields.Emit(packet->Put(fields.length()));

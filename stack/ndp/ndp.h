@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Neighbor Discovery for one interface (RFC 4861, host side without router discovery) with duplicate
-// address detection (RFC 4862 §5.4, RFC 7527) and unsolicited advertisements (RFC 4861 §7.2.6).
-// Timers: one per address being checked or announced.
+// Neighbor Discovery for one interface (RFC 4861, host side without router discovery) with
+// duplicate address detection (RFC 4862 §5.4, RFC 7527) and unsolicited advertisements (RFC 4861
+// §7.2.6). Timers: one per address being checked or announced.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "netdev/base/log.h"
 #include "netdev/packet/packet.h"
 #include "netdev/wire/ndp.h"
 #include "stack/ip.h"
@@ -34,7 +35,8 @@ class Ndp final : public NeighborResolver {
   // Unsolicited advertisements to all nodes, so that caches learn a new MAC.
   void Announce(const Ipv6Address& address);
 
-  void Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to, const IpAddress& source) override;
+  void Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to,
+               const IpAddress& source) override;
   void ReportUnreachable(PacketPtr packet, const IpAddress& target) override;
 
  private:
@@ -43,7 +45,8 @@ class Ndp final : public NeighborResolver {
   DropReason Dispatch(std::span<const uint8_t> message, const IpPacketInfo& info);
   DropReason OnSolicitation(const wire::NeighborSolicitationHeader& ns, const IpPacketInfo& info);
   DropReason OnAdvertisement(const wire::NeighborAdvertisementHeader& na, const IpPacketInfo& info);
-  DropReason OnTentativeSolicited(Check& check, const wire::NdpOptions& options, const IpPacketInfo& info);
+  DropReason OnTentativeSolicited(Check& check, const wire::NdpOptions& options,
+                                  const IpPacketInfo& info);
   DropReason OnOwnAddressAdvertised(const Ipv6Address& target);
   void Answer(const Ipv6Address& target, const IpPacketInfo& info);
 
@@ -54,12 +57,14 @@ class Ndp final : public NeighborResolver {
   void SendAdvertisement(const Advertise& request);
   void SendDadProbe(Check& check);
   void SendMessage(PacketPtr packet, const Ipv6Address& source, const Ipv6Address& destination);
+  std::optional<Ipv6Address> SolicitSource(const IpAddress& source) const;
   Check* Find(const Ipv6Address& address);
   void OnTimer(Check& check);
   void Erase(const Check& check);
 
   Interface& interface_;
   std::vector<std::unique_ptr<Check>> checks_;
+  LogEveryN conflict_log_;
 };
 
 }  // namespace tapwire

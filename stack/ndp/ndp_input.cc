@@ -2,7 +2,6 @@
 // Neighbor Discovery, received messages: validation (RFC 4861 §7.1) and what follows (§7.2).
 
 #include "absl/strings/str_cat.h"
-#include "netdev/base/log.h"
 #include "netdev/wire/icmpv6.h"
 #include "stack/interface.h"
 #include "stack/ndp/ndp.h"
@@ -60,7 +59,8 @@ DropReason Ndp::Dispatch(std::span<const uint8_t> message, const IpPacketInfo& i
 }
 
 // RFC 4861 §7.1.1 and §7.2.3.
-DropReason Ndp::OnSolicitation(const wire::NeighborSolicitationHeader& ns, const IpPacketInfo& info) {
+DropReason Ndp::OnSolicitation(const wire::NeighborSolicitationHeader& ns,
+                               const IpPacketInfo& info) {
   const Ipv6Address target = ns.target_address();
   if (target.IsMulticast()) return DropReason::kNdpBadTarget;
   const auto options = wire::NdpOptions::Parse(ns.options());
@@ -73,7 +73,8 @@ DropReason Ndp::OnSolicitation(const wire::NeighborSolicitationHeader& ns, const
   if (check != nullptr && check->tentative()) return OnTentativeSolicited(*check, *options, info);
   if (!interface_.HasUsableAddress(target)) return DropReason::kNdpNotForUs;
   if (!info.source.IsUnspecified() && options->source_link_address) {
-    interface_.neighbors(IpFamily::kV6).OnSolicited(info.source, *options->source_link_address, true);
+    interface_.neighbors(IpFamily::kV6)
+        .OnSolicited(info.source, *options->source_link_address, true);
   }
   Answer(target, info);
   return DropReason::kNone;
@@ -81,7 +82,8 @@ DropReason Ndp::OnSolicitation(const wire::NeighborSolicitationHeader& ns, const
 
 // RFC 4862 §5.4.3: somebody else checks the same address, unless it is our own probe that came back
 // (RFC 7527 §4.2). A resolution of a tentative address is ignored.
-DropReason Ndp::OnTentativeSolicited(Check& check, const wire::NdpOptions& options, const IpPacketInfo& info) {
+DropReason Ndp::OnTentativeSolicited(Check& check, const wire::NdpOptions& options,
+                                     const IpPacketInfo& info) {
   if (!info.source.IsUnspecified()) return DropReason::kNdpNotForUs;
   if (options.nonce == check.nonce) return DropReason::kNdpDadLoopback;
   const Ipv6Address address = check.address;
@@ -99,18 +101,23 @@ void Ndp::Answer(const Ipv6Address& target, const IpPacketInfo& info) {
 }
 
 // RFC 4861 §7.1.2 and §7.2.5.
-DropReason Ndp::OnAdvertisement(const wire::NeighborAdvertisementHeader& na, const IpPacketInfo& info) {
+DropReason Ndp::OnAdvertisement(const wire::NeighborAdvertisementHeader& na,
+                                const IpPacketInfo& info) {
   const Ipv6Address target = na.target_address();
   if (target.IsMulticast()) return DropReason::kNdpBadTarget;
   if (na.solicited() && info.destination.IsMulticast()) return DropReason::kNdpBadDestination;
   const auto options = wire::NdpOptions::Parse(na.options());
   if (!options || IsBadLinkAddress(options->target_link_address)) return DropReason::kNdpBadOption;
-  if (interface_.FindAddress(target) != nullptr) return OnOwnAddressAdvertised(target);
-  return interface_.neighbors(IpFamily::kV6).OnAdvertisement({.address = target,
-                                                              .mac = options->target_link_address,
-                                                              .solicited = na.solicited(),
-                                                              .override = na.override_flag(),
-                                                              .is_router = na.router()});
+  // Where detection has found an owner, that one is a neighbour like any other.
+  const InterfaceAddress* own = interface_.FindAddress(target);
+  if (own != nullptr && own->state != AddressState::kDuplicated)
+    return OnOwnAddressAdvertised(target);
+  return interface_.neighbors(IpFamily::kV6)
+      .OnAdvertisement({.address = target,
+                        .mac = options->target_link_address,
+                        .solicited = na.solicited(),
+                        .override = na.override_flag(),
+                        .is_router = na.router()});
 }
 
 // RFC 4862 §5.4.4: proof that the address is taken. One that is in use already is kept: the RFC
@@ -121,8 +128,9 @@ DropReason Ndp::OnOwnAddressAdvertised(const Ipv6Address& target) {
     Erase(*check);
     interface_.OnAddressChecked(target, true);
   } else {
-    TW_LOG(kWarning) << interface_.device().name() << ": another node advertises our address "
-                     << target.ToString();
+    TW_LOG_EVERY_N(kWarning, conflict_log_, 100)
+        << interface_.device().name() << ": another node advertises our address "
+        << target.ToString();
   }
   return DropReason::kNdpDadConflict;
 }

@@ -17,7 +17,7 @@ namespace tapwire {
 namespace {
 
 constexpr auto kMaxFirstDelay = std::chrono::milliseconds(1000);  // RFC 4862 §5.4.2
-constexpr int kAnnouncements = 2;  // at most MAX_NEIGHBOR_ADVERTISEMENT = 3 (RFC 4861 §10)
+constexpr int kAnnouncements = 2;   // at most MAX_NEIGHBOR_ADVERTISEMENT = 3 (RFC 4861 §10)
 constexpr size_t kNonceLength = 6;  // RFC 7527 §4.1, RFC 3971 §5.3.2: at least six bytes
 
 template <typename Fields>
@@ -33,7 +33,8 @@ Ndp::Ndp(Interface& interface) : interface_(interface) {}
 Ndp::~Ndp() = default;
 
 Ndp::Check* Ndp::Find(const Ipv6Address& address) {
-  auto it = std::find_if(checks_.begin(), checks_.end(), [&](const auto& c) { return c->address == address; });
+  auto it = std::find_if(checks_.begin(), checks_.end(),
+                         [&](const auto& c) { return c->address == address; });
   return it == checks_.end() ? nullptr : it->get();
 }
 
@@ -95,26 +96,32 @@ void Ndp::SendDadProbe(Check& check) {
   SendMessage(std::move(packet), Ipv6Address(), check.address.SolicitedNode());
 }
 
-// RFC 4861 §7.2.2: from the address of the packet that waits, if it is ours.
-void Ndp::Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to, const IpAddress& source) {
-  IpAddress from = source;
-  if (!interface_.HasUsableAddress(from)) {
-    const std::optional<IpAddress> link_local = interface_.link_local();
-    if (!link_local) return;
-    from = *link_local;
+// RFC 4861 §7.2.2: the address of the packet that waits if it is one of this link, else any of
+// them.
+std::optional<Ipv6Address> Ndp::SolicitSource(const IpAddress& source) const {
+  if (source.is_v6() && interface_.HasUsableAddress(source)) return source.v6();
+  if (const std::optional<IpAddress> link_local = interface_.link_local()) return link_local->v6();
+  for (const InterfaceAddress& a : interface_.addresses()) {
+    if (a.address.is_v6() && a.usable()) return a.address.v6();
   }
+  return std::nullopt;
+}
+
+void Ndp::Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to,
+                  const IpAddress& source) {
+  const std::optional<Ipv6Address> from = SolicitSource(source);
+  if (!from) return;
   wire::NeighborSolicitationFields fields{.target_address = target.v6()};
   fields.options.source_link_address = interface_.device().mac();
   PacketPtr packet = MakePacket(interface_.stack(), fields);
   if (!packet) return;
   interface_.stack().mib().icmp6.out_neighbor_solicits.Inc();
-  SendMessage(std::move(packet), from.v6(), unicast_to ? target.v6() : target.v6().SolicitedNode());
+  SendMessage(std::move(packet), *from, unicast_to ? target.v6() : target.v6().SolicitedNode());
 }
 
 void Ndp::SendAdvertisement(const Advertise& request) {
-  wire::NeighborAdvertisementFields fields{.solicited = request.solicited,
-                                           .override_flag = true,
-                                           .target_address = request.target};
+  wire::NeighborAdvertisementFields fields{
+      .solicited = request.solicited, .override_flag = true, .target_address = request.target};
   fields.options.target_link_address = interface_.device().mac();
   PacketPtr packet = MakePacket(interface_.stack(), fields);
   if (!packet) return;

@@ -40,7 +40,8 @@ uint16_t EchoChecksum(const Packet& packet, const Route& route) {
 
 void EmitEchoHeader(Packet& packet, const Route& route, uint16_t identifier, uint16_t sequence) {
   std::span<uint8_t> header = packet.Push(kEchoHeaderLength);
-  header[0] = route.destination.is_v4() ? wire::Icmpv4Type::kEchoRequest : wire::Icmpv6Type::kEchoRequest;
+  header[0] =
+      route.destination.is_v4() ? wire::Icmpv4Type::kEchoRequest : wire::Icmpv6Type::kEchoRequest;
   header[1] = 0;
   StoreBe16(header.data() + 2, 0);
   StoreBe16(header.data() + 4, identifier);
@@ -51,7 +52,7 @@ void EmitEchoHeader(Packet& packet, const Route& route, uint16_t identifier, uin
 }  // namespace
 
 struct PingSocket::State {
-  Stack* stack;
+  Stack* stack;  // null once it is gone
   IpFamily family;
   uint16_t identifier;
   bool event_pending = false;
@@ -83,17 +84,30 @@ absl::StatusOr<std::unique_ptr<PingSocket>> PingSocket::Create(Stack& stack, IpF
 }
 
 PingSocket::~PingSocket() {
-  state_->table().Unbind(state_->identifier);
+  if (state_->stack != nullptr) state_->table().Unbind(state_->identifier);
   state_->on_reply.Clear();
   state_->on_error.Clear();
   state_->replies.clear();
 }
 
+void PingSocket::OnStackGone() {
+  state_->stack = nullptr;
+  state_->replies.clear();
+  state_->errors.clear();
+}
+
 uint16_t PingSocket::identifier() const { return state_->identifier; }
-void PingSocket::SetReplyCallback(ReplyCallback on_reply) { state_->on_reply.Set(std::move(on_reply)); }
-void PingSocket::SetErrorCallback(ErrorCallback on_error) { state_->on_error.Set(std::move(on_error)); }
+void PingSocket::SetReplyCallback(ReplyCallback on_reply) {
+  state_->on_reply.Set(std::move(on_reply));
+}
+void PingSocket::SetErrorCallback(ErrorCallback on_error) {
+  state_->on_error.Set(std::move(on_error));
+}
 
 absl::StatusOr<IpAddress> PingSocket::Send(const EchoRequest& request) {
+  if (state_->stack == nullptr) {
+    return absl::FailedPreconditionError("ping socket: its stack no longer exists");
+  }
   Stack& stack = *state_->stack;
   if (request.destination.family() != state_->family) {
     return absl::InvalidArgumentError(
@@ -105,15 +119,18 @@ absl::StatusOr<IpAddress> PingSocket::Send(const EchoRequest& request) {
   const size_t limit = state_->family == IpFamily::kV4 ? 65507 : 65527;
   if (request.data.size() > limit) return MessageTooLong("ping", request.data.size());
   PacketPtr packet = stack.pool().AllocatePacket(request.data.size());
-  if (!packet || !packet->AppendBytes(request.data)) return SendError(netdev::TxResult::kNoBuffer, "ping");
+  if (!packet || !packet->AppendBytes(request.data))
+    return SendError(netdev::TxResult::kNoBuffer, "ping");
   EmitEchoHeader(*packet, *route, state_->identifier, request.sequence);
-  const IpSendOptions options{
-      .protocol = state_->family == IpFamily::kV4 ? wire::IpProtocol::kIcmp : wire::IpProtocol::kIcmpv6,
-      .ttl = request.ttl,
-      .tos = request.tos,
-      .dont_fragment = request.dont_fragment};
+  const IpSendOptions options{.protocol = state_->family == IpFamily::kV4
+                                              ? wire::IpProtocol::kIcmp
+                                              : wire::IpProtocol::kIcmpv6,
+                              .ttl = request.ttl,
+                              .tos = request.tos,
+                              .dont_fragment = request.dont_fragment};
   const netdev::TxResult result = stack.SendIp(std::move(packet), *route, options);
-  if (!netdev::TxOk(result)) return SendError(result, absl::StrCat("ping ", request.destination.ToString()));
+  if (!netdev::TxOk(result))
+    return SendError(result, absl::StrCat("ping ", request.destination.ToString()));
   IcmpCounters& counters = state_->family == IpFamily::kV4 ? stack.mib().icmp : stack.mib().icmp6;
   counters.out_msgs.Inc();
   counters.out_echos.Inc();

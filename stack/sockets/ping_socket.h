@@ -23,12 +23,12 @@ struct EchoReply {
   uint16_t sequence = 0;
   uint8_t ttl = 0;
   uint32_t ifindex = 0;
-  Time rx_time;           // when the frame was taken from its device
-  PacketPtr packet;       // data() at the echo data
+  Time rx_time;      // when the frame was taken from its device
+  PacketPtr packet;  // data() at the echo data
 };
 
 struct EchoError {
-  absl::Status status;    // with errno, see IcmpErrorStatus
+  absl::Status status;  // with errno, see IcmpErrorStatus
   IcmpErrorKind kind = IcmpErrorKind::kOther;
   uint8_t type = 0, code = 0;
   uint32_t value = 0;     // MTU for kPacketTooBig
@@ -39,7 +39,7 @@ struct EchoError {
 
 struct EchoRequest {
   IpAddress destination = {};
-  uint32_t ifindex = 0;   // needed for link-local and multicast destinations
+  uint32_t ifindex = 0;  // needed for link-local and multicast destinations
   std::optional<IpAddress> source = {};
   uint16_t sequence = 0;
   std::span<const uint8_t> data = {};  // ≤ 65,507 (IPv4) or 65,527 (IPv6) bytes
@@ -70,6 +70,7 @@ class PingSocket final : private EchoClient {
   explicit PingSocket(std::shared_ptr<State> state);
   void OnEchoReply(PacketPtr packet, const IpPacketInfo& info, uint16_t sequence) override;
   void OnEchoError(const IcmpErrorInfo& error, uint16_t sequence) override;
+  void OnStackGone() override;
   void ScheduleEvents();
 
   std::shared_ptr<State> state_;

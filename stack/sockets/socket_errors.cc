@@ -64,9 +64,9 @@ absl::Status MessageTooLong(absl::string_view what, size_t size) {
 }
 
 absl::Status IcmpErrorStatus(const IcmpErrorInfo& error) {
-  return ErrnoStatus(ErrnoOf(error.kind),
-                     absl::StrCat("ICMP type ", static_cast<int>(error.type), " code ", static_cast<int>(error.code),
-                                  " from ", error.reporter.ToString()));
+  return ErrnoStatus(ErrnoOf(error.kind), absl::StrCat("ICMP type ", static_cast<int>(error.type),
+                                                       " code ", static_cast<int>(error.code),
+                                                       " from ", error.reporter.ToString()));
 }
 
 }  // namespace tapwire

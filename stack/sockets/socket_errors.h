@@ -16,8 +16,8 @@ namespace tapwire {
 absl::Status SendError(netdev::TxResult result, absl::string_view what);
 // EMSGSIZE with the size in the message.
 absl::Status MessageTooLong(absl::string_view what, size_t size);
-// RFC 1122 §4.1.3.3 and Linux's table: ECONNREFUSED for port unreachable, EHOSTUNREACH, ENETUNREACH,
-// EMSGSIZE, ENOPROTOOPT, EACCES, EPROTO.
+// RFC 1122 §4.1.3.3 and Linux's table: ECONNREFUSED for port unreachable, EHOSTUNREACH,
+// ENETUNREACH, EMSGSIZE, ENOPROTOOPT, EACCES, EPROTO.
 absl::Status IcmpErrorStatus(const IcmpErrorInfo& error);
 
 }  // namespace tapwire

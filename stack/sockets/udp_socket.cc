@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UdpSocket: the queue between the receive path and the user's callbacks, and the route cache of the
-// sender.
+// UdpSocket: the queue between the receive path and the user's callbacks, and the route cache of
+// the sender.
 
 #include "stack/sockets/udp_socket.h"
 
@@ -20,12 +20,12 @@ namespace tapwire {
 
 size_t Datagram::CopyTo(std::span<uint8_t> out) const {
   const size_t n = std::min(out.size(), size());
-  packet_->CopyOut(0, out.first(n));
+  if (n > 0) packet_->CopyOut(0, out.first(n));
   return n;
 }
 
 void Datagram::ForEachSpan(absl::FunctionRef<void(std::span<const uint8_t>)> visit) const {
-  packet_->ForEachSpan(visit);
+  if (packet_ != nullptr) packet_->ForEachSpan(visit);
 }
 
 struct UdpSocket::Queued {
@@ -47,7 +47,8 @@ class Fifo {
     if (empty()) {
       Clear();
     } else if (head_ >= 64 && head_ * 2 >= items_.size()) {
-      items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(std::exchange(head_, 0)));
+      items_.erase(items_.begin(),
+                   items_.begin() + static_cast<std::ptrdiff_t>(std::exchange(head_, 0)));
     }
     return front;
   }
@@ -87,6 +88,7 @@ struct UdpSocket::State {
   std::vector<Group> groups;
   std::optional<Route> route;  // of the last destination
   uint32_t route_zone = 0;
+  std::optional<IpAddress> route_source;  // as asked for; none: chosen by the route
   CallbackSlot<void(Datagram)> on_datagram;
   CallbackSlot<void(const absl::Status&, const Endpoint&)> on_error;
   CallbackSlot<void()> on_ready;
@@ -110,7 +112,8 @@ UdpSocket::UdpSocket(Stack& stack, const UdpSocketOptions& options)
   state_->binding.receiver = this;
 }
 
-absl::StatusOr<std::unique_ptr<UdpSocket>> UdpSocket::Create(Stack& stack, const UdpSocketOptions& options) {
+absl::StatusOr<std::unique_ptr<UdpSocket>> UdpSocket::Create(Stack& stack,
+                                                             const UdpSocketOptions& options) {
   return std::unique_ptr<UdpSocket>(new UdpSocket(stack, options));
 }
 
@@ -145,8 +148,8 @@ absl::Status UdpSocket::Bind(const Endpoint& local) {
   State& s = *state_;
   if (s.bound) return absl::InvalidArgumentError("udp bind: the socket is bound already");
   if (local.address.family() != s.options.family) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "udp bind ", local.ToString(), ": the address is not of the socket's family"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("udp bind ", local.ToString(), ": the address is not of the socket's family"));
   }
   const IpAddress& a = local.address;
   if (!a.IsUnspecified() && !a.IsMulticast() && s.stack->FindLocalAddress(a) == nullptr &&
@@ -178,38 +181,46 @@ absl::Status UdpSocket::Connect(const Endpoint& remote) {
   const IpAddress source = (*route)->source;
   TW_RETURN_IF_ERROR(EnsureBound());
   // The 4-tuple needs the address datagrams will come to: fix the source now, as connect() does.
+  const UdpBinding before = s.binding;
+  UdpBinding wanted = before;
+  if (wanted.local.address.IsUnspecified()) wanted.local.address = source;
+  absl::Status status = Rebind(wanted, remote);
+  if (!status.ok()) Rebind(before, before.remote).IgnoreError();  // its place was free a moment ago
+  return status;
+}
+
+absl::Status UdpSocket::Rebind(const UdpBinding& binding, const Endpoint& remote) {
+  State& s = *state_;
   s.udp->Unbind(s.binding);
-  UdpBinding before = s.binding;
-  if (s.binding.local.address.IsUnspecified()) s.binding.local.address = source;
-  absl::Status status = s.udp->Bind(s.binding);
-  if (!status.ok()) {
-    s.binding = before;
-    s.udp->Bind(s.binding).IgnoreError();  // its place was free a moment ago
-    return status;
-  }
+  s.binding = binding;
+  s.binding.remote = {};
+  TW_RETURN_IF_ERROR(s.udp->Bind(s.binding));
   return s.udp->SetRemote(s.binding, remote);
 }
 
 absl::Status UdpSocket::Disconnect() {
   TW_RETURN_IF_ERROR(CheckUsable());
   if (!state_->bound) return absl::OkStatus();
-  return state_->udp->SetRemote(state_->binding, Endpoint{IpAddress::Unspecified(state_->options.family), 0, 0});
+  return state_->udp->SetRemote(state_->binding,
+                                Endpoint{IpAddress::Unspecified(state_->options.family), 0, 0});
 }
 
-absl::StatusOr<const Route*> UdpSocket::RouteTo(const Endpoint& to, const std::optional<IpAddress>& source) {
+absl::StatusOr<const Route*> UdpSocket::RouteTo(const Endpoint& to,
+                                                const std::optional<IpAddress>& source) {
   State& s = *state_;
   const uint32_t zone = to.zone != 0 ? to.zone : s.options.ifindex;
   Stack::RouteRequest request{.destination = to.address, .source = source, .ifindex = zone};
   const IpAddress& local = s.binding.local.address;
   if (!source && s.bound && !local.IsUnspecified() && !local.IsMulticast()) request.source = local;
   if (s.route && s.route->generation == s.stack->route_generation() && s.route_zone == zone &&
-      s.route->destination == to.address && (!request.source || *request.source == s.route->source)) {
+      s.route->destination == to.address && s.route_source == request.source) {
     return &*s.route;
   }
   absl::StatusOr<Route> route = s.stack->FindRoute(request);
   if (!route.ok()) return route.status();
   s.route = *std::move(route);
   s.route_zone = zone;
+  s.route_source = request.source;
   return &*s.route;
 }
 
@@ -217,7 +228,8 @@ absl::Status UdpSocket::Send(std::span<const uint8_t> data, const std::optional<
   TW_RETURN_IF_ERROR(CheckUsable());
   if (data.size() > 65527) return MessageTooLong("udp send", data.size());
   PacketPtr packet = state_->stack->pool().AllocatePacket(data.size());
-  if (!packet || !packet->AppendBytes(data)) return SendError(netdev::TxResult::kNoBuffer, "udp send");
+  if (!packet || !packet->AppendBytes(data))
+    return SendError(netdev::TxResult::kNoBuffer, "udp send");
   return SendPacket(std::move(packet), to);
 }
 
@@ -236,8 +248,13 @@ absl::Status UdpSocket::SendPacket(PacketPtr packet, const std::optional<Endpoin
         "udp send ", peer.ToString(), ": broadcast address; set UdpSocketOptions::broadcast"));
   }
   const size_t size = packet->length();
+  // What a device said about a received packet is not true of the one that is sent on.
+  packet->meta = PacketMeta();
   const bool multicast = (*route)->kind == RouteKind::kMulticast;
-  Udp::SendRequest request{.route = *route, .source_port = s.binding.local.port, .destination_port = peer.port, .ip = {}};
+  Udp::SendRequest request{.route = *route,
+                           .source_port = s.binding.local.port,
+                           .destination_port = peer.port,
+                           .ip = {}};
   request.ip.ttl = multicast ? s.options.multicast_ttl : s.options.ttl;
   request.ip.tos = s.options.tos;
   request.ip.dont_fragment = s.options.dont_fragment;
@@ -267,14 +284,17 @@ void UdpSocket::SetReadyCallback(absl::AnyInvocable<void()> on_ready) {
   if (state_->stack != nullptr && !state_->queue.empty()) ScheduleEvents();
 }
 
-void UdpSocket::SetErrorCallback(ErrorCallback on_error) { state_->on_error.Set(std::move(on_error)); }
+void UdpSocket::SetErrorCallback(ErrorCallback on_error) {
+  state_->on_error.Set(std::move(on_error));
+}
 
 absl::Status UdpSocket::JoinGroup(const IpAddress& group, uint32_t ifindex) {
   TW_RETURN_IF_ERROR(CheckUsable());
   State& s = *state_;
   Interface* interface = s.stack->FindInterface(ifindex);
   if (interface == nullptr) {
-    return absl::NotFoundError(absl::StrCat("join ", group.ToString(), ": no interface with index ", ifindex));
+    return absl::NotFoundError(
+        absl::StrCat("join ", group.ToString(), ": no interface with index ", ifindex));
   }
   if (HasJoined(group, ifindex)) {
     return ErrnoStatus(EADDRINUSE, absl::StrCat("join ", group.ToString(), ": joined already"));
@@ -291,7 +311,8 @@ absl::Status UdpSocket::LeaveGroup(const IpAddress& group, uint32_t ifindex) {
     return g.address == group && g.ifindex == ifindex;
   });
   if (it == groups.end()) {
-    return absl::NotFoundError(absl::StrCat("leave ", group.ToString(), ": not joined on interface ", ifindex));
+    return absl::NotFoundError(
+        absl::StrCat("leave ", group.ToString(), ": not joined on interface ", ifindex));
   }
   groups.erase(it);
   Interface* interface = state_->stack->FindInterface(ifindex);
@@ -307,8 +328,9 @@ bool UdpSocket::HasJoined(const IpAddress& group, uint32_t ifindex) const {
 DropReason UdpSocket::OnDatagram(PacketPtr packet, const UdpDatagramInfo& info) {
   State& s = *state_;
   if (s.options.ifindex != 0 && s.options.ifindex != info.ifindex) return DropReason::kSocketFilter;
-  const size_t limit = s.options.receive_buffer_bytes != 0 ? s.options.receive_buffer_bytes
-                                                           : s.stack->config().udp_receive_buffer_bytes;
+  const size_t limit = s.options.receive_buffer_bytes != 0
+                           ? s.options.receive_buffer_bytes
+                           : s.stack->config().udp_receive_buffer_bytes;
   const size_t size = packet->true_size();
   // As Linux: a datagram is taken while anything is free, so that a large one is never refused for
   // ever; the overshoot is one datagram.
@@ -321,7 +343,8 @@ DropReason UdpSocket::OnDatagram(PacketPtr packet, const UdpDatagramInfo& info) 
 
 void UdpSocket::OnError(const IcmpErrorInfo& error) {
   State& s = *state_;
-  if (!s.on_error || s.errors.size() >= 64) return;  // a burst of errors says no more than the first ones
+  if (!s.on_error || s.errors.size() >= 64)
+    return;  // a burst of errors says no more than the first ones
   Endpoint peer{error.destination, 0, 0};
   if (error.transport.size() >= 4) peer.port = LoadBe16(error.transport.data() + 2);
   s.errors.push_back({IcmpErrorStatus(error), peer});

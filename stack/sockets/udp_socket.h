@@ -28,13 +28,14 @@ class Stack;
 // callback returns, and against the context's pool until it is destroyed.
 class Datagram {
  public:
-  Datagram(PacketPtr packet, const UdpDatagramInfo& info) : packet_(std::move(packet)), info_(info) {}
+  Datagram(PacketPtr packet, const UdpDatagramInfo& info)
+      : packet_(std::move(packet)), info_(info) {}
 
   const Endpoint& source() const { return info_.source; }
   const Endpoint& destination() const { return info_.destination; }
   const UdpDatagramInfo& info() const { return info_; }
-  size_t size() const { return packet_->length(); }
-  Time rx_time() const { return packet_->meta.rx_time; }
+  size_t size() const { return packet_ == nullptr ? 0 : packet_->length(); }
+  Time rx_time() const { return packet_ == nullptr ? Time() : packet_->meta.rx_time; }
   // Copies up to out.size() bytes; returns how many.
   size_t CopyTo(std::span<uint8_t> out) const;
   // Visits the bytes where they lie, in order.
@@ -49,14 +50,14 @@ class Datagram {
 
 struct UdpSocketOptions {
   IpFamily family = IpFamily::kV4;
-  bool v6_only = false;        // IPv6 wildcard sockets take IPv4 datagrams too unless set
+  bool v6_only = false;  // IPv6 wildcard sockets take IPv4 datagrams too unless set
   bool reuse_address = false;
   bool broadcast = false;      // needed to send to broadcast addresses (RFC 1122 §4.1.3.6)
   bool dont_fragment = false;  // larger than the path MTU: kOutOfRange (EMSGSIZE)
   uint8_t ttl = 0;             // 0: the stack's default
   uint8_t multicast_ttl = 1;   // RFC 1112 §6.1
   uint8_t tos = 0;
-  uint32_t ifindex = 0;        // only through and from this interface
+  uint32_t ifindex = 0;             // only through and from this interface
   size_t receive_buffer_bytes = 0;  // 0: config.udp_receive_buffer_bytes
 };
 
@@ -67,7 +68,8 @@ class UdpSocket final : private UdpReceiver {
   // (ECONNREFUSED, EHOSTUNREACH, EMSGSIZE, …), `peer` the destination it went to.
   using ErrorCallback = absl::AnyInvocable<void(const absl::Status& status, const Endpoint& peer)>;
 
-  static absl::StatusOr<std::unique_ptr<UdpSocket>> Create(Stack& stack, const UdpSocketOptions& options = {});
+  static absl::StatusOr<std::unique_ptr<UdpSocket>> Create(Stack& stack,
+                                                           const UdpSocketOptions& options = {});
   ~UdpSocket() override;
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
@@ -81,12 +83,13 @@ class UdpSocket final : private UdpReceiver {
 
   // Sends one datagram to the connected peer or to `to`. OK means handed to the network layer (or
   // waiting for address resolution), as with sendto(). Errors: kOutOfRange too long (EMSGSIZE),
-  // kResourceExhausted no memory, kNotFound no route, kPermissionDenied broadcast without the option,
-  // kUnavailable device down.
-  absl::Status Send(std::span<const uint8_t> data, const std::optional<Endpoint>& to = std::nullopt);
-  // The same without copying: `packet` data() is the payload, headroom ≥ kDefaultHeadroom as packets
-  // from Datagram::TakePacket() and SlabPool::AllocatePacket have it.
-  // `source`: send from this address of ours instead of the bound or chosen one (RFC 1122 §4.1.3.5).
+  // kResourceExhausted no memory, kNotFound no route, kPermissionDenied broadcast without the
+  // option, kUnavailable device down.
+  absl::Status Send(std::span<const uint8_t> data,
+                    const std::optional<Endpoint>& to = std::nullopt);
+  // The same without copying: `packet` data() is the payload, headroom ≥ kDefaultHeadroom as
+  // packets from Datagram::TakePacket() and SlabPool::AllocatePacket have it. `source`: send from
+  // this address of ours instead of the bound or chosen one (RFC 1122 §4.1.3.5).
   absl::Status SendPacket(PacketPtr packet, const std::optional<Endpoint>& to = std::nullopt,
                           const std::optional<IpAddress>& source = std::nullopt);
 
@@ -120,7 +123,9 @@ class UdpSocket final : private UdpReceiver {
 
   absl::Status CheckUsable() const;
   absl::Status EnsureBound();
-  absl::StatusOr<const Route*> RouteTo(const Endpoint& to, const std::optional<IpAddress>& source = std::nullopt);
+  absl::Status Rebind(const UdpBinding& binding, const Endpoint& remote);
+  absl::StatusOr<const Route*> RouteTo(const Endpoint& to,
+                                       const std::optional<IpAddress>& source = std::nullopt);
   void ScheduleEvents();
 
   std::shared_ptr<State> state_;  // shared with the deferred event, which may outlive the socket

@@ -58,7 +58,8 @@ DropReason Udp::CheckHeader(Packet& packet, const IpPacketInfo& info, UdpDatagra
   const auto header = wire::UdpHeader::Parse(packet.head_bytes());
   if (!header) return DropReason::kUdpTruncated;
   const size_t length = header->length();
-  if (length < wire::UdpHeader::kLength || length > packet.length()) return DropReason::kUdpBadLength;
+  if (length < wire::UdpHeader::kLength || length > packet.length())
+    return DropReason::kUdpBadLength;
   if (header->checksum() == 0) {
     // RFC 8200 §8.1: an IPv6 receiver must discard a datagram without checksum.
     if (info.source.is_v6()) return DropReason::kUdpZeroChecksum6;
@@ -93,7 +94,8 @@ DropReason Udp::Input(PacketPtr packet, const IpPacketInfo& info) {
   return DeliverOne(std::move(packet), info, datagram);
 }
 
-DropReason Udp::DeliverOne(PacketPtr packet, const IpPacketInfo& info, const UdpDatagramInfo& datagram) {
+DropReason Udp::DeliverOne(PacketPtr packet, const IpPacketInfo& info,
+                           const UdpDatagramInfo& datagram) {
   if (datagram.delivery != IpDelivery::kUnicast) return DeliverToGroup(std::move(packet), datagram);
   UdpBinding* binding = FindUnicast(datagram);
   if (binding != nullptr) return HandOver(*binding, std::move(packet), datagram);
@@ -103,9 +105,15 @@ DropReason Udp::DeliverOne(PacketPtr packet, const IpPacketInfo& info, const Udp
 }
 
 // A super-packet of a device with UDP segmentation is many datagrams of gso.size bytes.
-DropReason Udp::DeliverSuper(PacketPtr packet, const IpPacketInfo& info, const UdpDatagramInfo& datagram) {
+DropReason Udp::DeliverSuper(PacketPtr packet, const IpPacketInfo& info,
+                             const UdpDatagramInfo& datagram) {
+  // One answer about the whole is enough where nobody listens.
+  if (datagram.delivery == IpDelivery::kUnicast && FindUnicast(datagram) == nullptr) {
+    return DeliverOne(std::move(packet), info, datagram);
+  }
   const size_t size = packet->meta.gso.size;
   const size_t total = packet->length();
+  packet->meta.gso = GsoInfo();
   DropReason last = DropReason::kNone;
   for (size_t offset = 0; offset < total; offset += size) {
     PacketPtr piece = packet->Slice(offset, std::min(size, total - offset), kDefaultHeadroom);

@@ -36,8 +36,8 @@ struct UdpDatagramInfo {
 class UdpReceiver {
  public:
   virtual ~UdpReceiver() = default;
-  // `packet` data() is at the payload. Returns kNone when it was taken; otherwise why not (the packet
-  // is freed and the drop counted by the caller).
+  // `packet` data() is at the payload. Returns kNone when it was taken; otherwise why not (the
+  // packet is freed and the drop counted by the caller).
   virtual DropReason OnDatagram(PacketPtr packet, const UdpDatagramInfo& info) = 0;
   // An ICMP error about a datagram this binding sent (RFC 1122 §4.1.3.3).
   virtual void OnError(const IcmpErrorInfo& error) = 0;
@@ -49,10 +49,10 @@ class UdpReceiver {
 
 // One socket's place in the tables. Owned by its receiver, which must Unbind() before it dies.
 struct UdpBinding {
-  Endpoint local;               // address may be unspecified; port never 0 once bound
-  Endpoint remote;              // port 0: not connected
+  Endpoint local;   // address may be unspecified; port never 0 once bound
+  Endpoint remote;  // port 0: not connected
   bool reuse_address = false;
-  bool v6_only = false;         // an IPv6 wildcard takes IPv4 datagrams too unless set
+  bool v6_only = false;  // an IPv6 wildcard takes IPv4 datagrams too unless set
   UdpReceiver* receiver = nullptr;
   bool connected() const { return remote.port != 0; }
 };
@@ -65,8 +65,8 @@ class Udp final : public TransportProtocol {
   ~Udp() override;
 
   // Puts `binding` into the tables. A local port of 0 is replaced by a free ephemeral one.
-  // kAlreadyExists: the address and port are taken; kResourceExhausted: no free port or the limit of
-  // sockets is reached.
+  // kAlreadyExists: the address and port are taken; kResourceExhausted: no free port or the limit
+  // of sockets is reached.
   absl::Status Bind(UdpBinding& binding);
   void Unbind(UdpBinding& binding);
   // Moves a bound binding between the connected and the unconnected table.
@@ -90,8 +90,10 @@ class Udp final : public TransportProtocol {
   using Bindings = std::vector<UdpBinding*>;  // most recent last
 
   DropReason CheckHeader(Packet& packet, const IpPacketInfo& info, UdpDatagramInfo& datagram);
-  DropReason DeliverOne(PacketPtr packet, const IpPacketInfo& info, const UdpDatagramInfo& datagram);
-  DropReason DeliverSuper(PacketPtr packet, const IpPacketInfo& info, const UdpDatagramInfo& datagram);
+  DropReason DeliverOne(PacketPtr packet, const IpPacketInfo& info,
+                        const UdpDatagramInfo& datagram);
+  DropReason DeliverSuper(PacketPtr packet, const IpPacketInfo& info,
+                          const UdpDatagramInfo& datagram);
   DropReason DeliverToGroup(PacketPtr packet, const UdpDatagramInfo& datagram);
   DropReason HandOver(UdpBinding& binding, PacketPtr packet, const UdpDatagramInfo& datagram);
   DropReason CountDrop(PacketPtr packet, IpFamily family, DropReason reason);
@@ -102,7 +104,8 @@ class Udp final : public TransportProtocol {
 
   Stack& stack_;
   absl::flat_hash_map<FlowKey, UdpBinding*, FlowKeyHash> connected_;
-  absl::flat_hash_map<uint16_t, Bindings> by_port_;  // unconnected and connected ones, by local port
+  absl::flat_hash_map<uint16_t, Bindings>
+      by_port_;  // unconnected and connected ones, by local port
   size_t bound_count_ = 0;
 };
 

@@ -13,7 +13,9 @@ namespace tapwire {
 namespace {
 
 FlowKey KeyOf(const UdpBinding& b) {
-  return {.local = b.local.address, .remote = b.remote.address, .local_port = b.local.port,
+  return {.local = b.local.address,
+          .remote = b.remote.address,
+          .local_port = b.local.port,
           .remote_port = b.remote.port};
 }
 
@@ -52,8 +54,9 @@ bool Udp::IsPortFree(const UdpBinding& binding, uint16_t port) const {
 absl::Status Udp::Bind(UdpBinding& binding) {
   const StackConfig& config = stack_.config();
   if (bound_count_ >= config.max_udp_sockets) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "udp bind: the limit of ", config.max_udp_sockets, " sockets (max_udp_sockets) is reached"));
+    return absl::ResourceExhaustedError(absl::StrCat("udp bind: the limit of ",
+                                                     config.max_udp_sockets,
+                                                     " sockets (max_udp_sockets) is reached"));
   }
   if (binding.local.port == 0) {
     std::optional<uint16_t> port =
@@ -97,8 +100,10 @@ absl::Status Udp::SetRemote(UdpBinding& binding, const Endpoint& remote) {
 
 UdpBinding* Udp::FindUnicast(const UdpDatagramInfo& d) const {
   if (!connected_.empty()) {
-    auto it = connected_.find(FlowKey{.local = d.destination.address, .remote = d.source.address,
-                                      .local_port = d.destination.port, .remote_port = d.source.port});
+    auto it = connected_.find(FlowKey{.local = d.destination.address,
+                                      .remote = d.source.address,
+                                      .local_port = d.destination.port,
+                                      .remote_port = d.source.port});
     if (it != connected_.end() && ZoneMatches(it->second->remote, d.source)) return it->second;
   }
   return FindBound(d.destination.address, d.destination.port);
@@ -112,7 +117,9 @@ UdpBinding* Udp::FindBound(const IpAddress& local, uint16_t port) const {
   int best_score = 0;
   for (UdpBinding* b : it->second) {
     if (b->connected() || !Covers(*b, local)) continue;
-    const int score = b->local.address == local ? 3 : b->local.address.family() == local.family() ? 2 : 1;
+    const int score = b->local.address == local                     ? 3
+                      : b->local.address.family() == local.family() ? 2
+                                                                    : 1;
     if (score >= best_score) {
       best = b;
       best_score = score;
@@ -146,8 +153,11 @@ DropReason Udp::DeliverToGroup(PacketPtr packet, const UdpDatagramInfo& datagram
     return stack_.Drop(std::move(packet), DropReason::kUdpNoMatch);
   }
   for (size_t i = 0; i + 1 < takers.size(); ++i) {
-    PacketPtr copy = packet->Clone();
-    if (copy) HandOver(*takers[i], std::move(copy), datagram);
+    if (PacketPtr copy = packet->Clone()) {
+      HandOver(*takers[i], std::move(copy), datagram);
+    } else {
+      CountDrop(nullptr, family, DropReason::kLinkNoBuffer);
+    }
   }
   return HandOver(*takers.back(), std::move(packet), datagram);
 }
