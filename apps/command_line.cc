@@ -14,10 +14,14 @@ namespace {
 constexpr int kUsageError = 2;
 
 // One line that names the problem and where to read on.
-int ReportUsageError(const CLI::App& root, const CLI::ParseError& error) {
+int ReportUsageError(const CLI::App& root, const CLI::ParseError& error,
+                     const std::string& unknown) {
   std::string command = "tapwire";
   for (const CLI::App* sub : root.get_subcommands()) command += " " + sub->get_name();
   std::string message = error.what();
+  // CLI11 says only that a command is missing, also when it did not know the one that was given.
+  if (root.get_subcommands().empty() && !unknown.empty())
+    message = "unknown command '" + unknown + "'";
   while (!message.empty() && message.back() == '\n') message.pop_back();
   for (char& c : message) c = c == '\n' ? ' ' : c;
   std::fprintf(stderr, "tapwire: %s (see '%s --help')\n", message.c_str(), command.c_str());
@@ -44,7 +48,8 @@ int RunCommandLine(int argc, const char* const* argv) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return root.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    return ReportUsageError(root, error);
+    const std::string first = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
+    return ReportUsageError(root, error, first);
   }
   if (std::fflush(stdout) != 0) return 1;
   return exit_code;

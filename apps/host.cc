@@ -49,13 +49,15 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Create(uv_loop_t* loop, const HostOp
 
 absl::Status Host::Start() {
   environment_ = std::make_unique<Environment>();
-  context_ = std::make_unique<netdev::NetContext>(tapwire::Environment{&environment_->clock, &environment_->random});
+  context_ = std::make_unique<netdev::NetContext>(
+      tapwire::Environment{&environment_->clock, &environment_->random});
   stack_ = std::make_unique<Stack>(*context_, ConfigFor(options_));
   Udp::Install(*stack_);
   TW_RETURN_IF_ERROR(options_.kind == DeviceKind::kTap ? OpenTap() : OpenVeth());
   TW_RETURN_IF_ERROR(StartCapture());
   TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*device_));
-  interface_->SetAddressCallback([this](const IpAddress& a, bool duplicate) { OnAddress(a, duplicate); });
+  interface_->SetAddressCallback(
+      [this](const IpAddress& a, bool duplicate) { OnAddress(a, duplicate); });
   TW_RETURN_IF_ERROR(device_->Up());
   TW_RETURN_IF_ERROR(AddAddresses());
   TW_RETURN_IF_ERROR(AddGateways());
@@ -64,13 +66,16 @@ absl::Status Host::Start() {
 }
 
 absl::Status Host::OpenTap() {
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<drivers::TapDevice> tap, drivers::TapDevice::Open(*context_, options_.tap));
-  drivers::TapDevice& device = *tap;
+  absl::StatusOr<std::unique_ptr<drivers::TapDevice>> tap =
+      drivers::TapDevice::Open(*context_, options_.tap);
+  // The flags were right, whatever the errno's code says: no usage error.
+  if (!tap.ok()) return absl::FailedPreconditionError(tap.status().message());
+  drivers::TapDevice& device = **tap;
   device.SetGoneCallback([this](const absl::Status& why) {
     device_lost_ = true;
     Stop(why);
   });
-  TW_ASSIGN_OR_RETURN(device_, context_->registry().Register(std::move(tap)));
+  TW_ASSIGN_OR_RETURN(device_, context_->registry().Register(*std::move(tap)));
   return absl::OkStatus();
 }
 
@@ -116,7 +121,8 @@ absl::Status Host::AddGateways() {
                      .interface = gateway.IsLinkLocal() ? interface_ : nullptr};
     const absl::Status status = stack_->AddRoute(entry);
     if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("--gateway ", gateway.ToString(), ": ", status.message()));
+      return absl::Status(status.code(),
+                          absl::StrCat("--gateway ", gateway.ToString(), ": ", status.message()));
     }
   }
   return absl::OkStatus();
@@ -124,8 +130,10 @@ absl::Status Host::AddGateways() {
 
 absl::Status Host::StartCapture() {
   if (options_.pcap.empty()) return absl::OkStatus();
-  TW_ASSIGN_OR_RETURN(std::unique_ptr<netdev::FileSink> file, netdev::FileSink::Create(options_.pcap));
-  const auto wall = std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
+  TW_ASSIGN_OR_RETURN(std::unique_ptr<netdev::FileSink> file,
+                      netdev::FileSink::Create(options_.pcap));
+  const auto wall =
+      std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
   const Duration offset = wall - context_->RefreshNow().time_since_epoch();
   capture_ = std::make_unique<Capture>(std::move(file), options_.pcap_raw, offset);
   capture_->tap.Attach(*device_);
@@ -158,8 +166,9 @@ void Host::OnInterrupt() {
 void Host::OnAddress(const IpAddress& address, bool duplicate) {
   for (const IpPrefix& wanted : options_.addresses) {
     if (duplicate && wanted.address == address && address_status_.ok()) {
-      address_status_ = absl::AlreadyExistsError(
-          absl::StrCat("--addr ", wanted.ToString(), ": another host on ", device_->name(), " has this address"));
+      address_status_ =
+          absl::AlreadyExistsError(absl::StrCat("--addr ", wanted.ToString(), ": another host on ",
+                                                device_->name(), " has this address"));
     }
   }
   CheckReady();
@@ -167,12 +176,14 @@ void Host::OnAddress(const IpAddress& address, bool duplicate) {
 
 void Host::CheckReady() {
   if (!on_ready_) return;
-  for (const IpPrefix& wanted : options_.addresses) {
-    const InterfaceAddress* address = interface_->FindAddress(wanted.address);
-    if (address != nullptr && address->state == AddressState::kTentative) return;
+  // The link-local address too: it is the right source for link-local destinations.
+  for (const InterfaceAddress& address : interface_->addresses()) {
+    if (address.state == AddressState::kTentative) return;
   }
   // Not from inside the stack's own call: the command starts sockets and sends from here.
-  context_->Defer([ready = std::exchange(on_ready_, nullptr), status = address_status_]() mutable { ready(status); });
+  context_->Defer([ready = std::exchange(on_ready_, nullptr), status = address_status_]() mutable {
+    ready(status);
+  });
 }
 
 absl::Status Host::Run(ReadyCallback on_ready) {
@@ -192,9 +203,13 @@ void Host::Stop(absl::Status status) {
 }
 
 std::string Host::Describe() const {
-  std::string text = absl::StrCat(device_->kind(), " ", device_->name(), " mac ", device_->mac().ToString(), " mtu ",
-                                  device_->mtu());
-  for (const InterfaceAddress& a : interface_->addresses()) absl::StrAppend(&text, " ", a.prefix().ToString());
+  std::string text = absl::StrCat(device_->kind(), " ", device_->name(), " mac ",
+                                  device_->mac().ToString(), " mtu ", device_->mtu());
+  for (const bool automatic : {false, true}) {  // the link-local address comes last
+    for (const InterfaceAddress& a : interface_->addresses()) {
+      if (a.address.IsLinkLocal() == automatic) absl::StrAppend(&text, " ", a.prefix().ToString());
+    }
+  }
   return text;
 }
 

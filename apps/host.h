@@ -35,7 +35,9 @@ class Host final {
   absl::Status Run(ReadyCallback on_ready);
   void Stop(absl::Status status = absl::OkStatus());
   // First SIGINT or SIGTERM; default: Stop(). A second one ends the process at once.
-  void SetInterruptCallback(absl::AnyInvocable<void()> on_interrupt) { on_interrupt_ = std::move(on_interrupt); }
+  void SetInterruptCallback(absl::AnyInvocable<void()> on_interrupt) {
+    on_interrupt_ = std::move(on_interrupt);
+  }
   // SIGQUIT (ping's interim line) and SIGUSR1 (statistics, the default).
   void SetQuitCallback(absl::AnyInvocable<void()> on_quit);
 

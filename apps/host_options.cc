@@ -21,15 +21,16 @@ absl::Status BadSpec(absl::string_view spec, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("--net ", spec, ": ", problem));
 }
 
-absl::StatusOr<bool> ParseSwitch(absl::string_view spec, absl::string_view key, absl::string_view value) {
+absl::StatusOr<bool> ParseSwitch(absl::string_view spec, absl::string_view key,
+                                 absl::string_view value) {
   if (value == "on") return true;
   if (value == "off") return false;
   return BadSpec(spec, absl::StrCat(key, "= takes on or off, not '", value, "'"));
 }
 
 template <typename Number>
-absl::Status ParseNumber(absl::string_view spec, absl::string_view text, uint32_t low, uint32_t high,
-                         Number& out) {
+absl::Status ParseNumber(absl::string_view spec, absl::string_view text, uint32_t low,
+                         uint32_t high, Number& out) {
   uint32_t value = 0;
   if (!absl::SimpleAtoi(text, &value) || value < low || value > high) {
     return BadSpec(spec, absl::StrCat("'", text, "' is not a number from ", low, " to ", high));
@@ -92,10 +93,14 @@ absl::Status ParseKey(absl::string_view spec, absl::string_view key, absl::strin
 }
 
 absl::Status ParseDad(const HostFlags& flags, HostOptions& options) {
-  if (flags.dad == "auto") options.dad = DadMode::kAuto;
-  else if (flags.dad == "on") options.dad = DadMode::kOn;
-  else if (flags.dad == "off") options.dad = DadMode::kOff;
-  else return absl::InvalidArgumentError(absl::StrCat("--dad ", flags.dad, ": takes auto, on or off"));
+  if (flags.dad == "auto")
+    options.dad = DadMode::kAuto;
+  else if (flags.dad == "on")
+    options.dad = DadMode::kOn;
+  else if (flags.dad == "off")
+    options.dad = DadMode::kOff;
+  else
+    return absl::InvalidArgumentError(absl::StrCat("--dad ", flags.dad, ": takes auto, on or off"));
   return absl::OkStatus();
 }
 
@@ -103,12 +108,19 @@ absl::Status ParseDad(const HostFlags& flags, HostOptions& options) {
 
 void AddHostFlags(CLI::App& command, HostFlags& flags) {
   command.add_option("--net", flags.net, kNetHelp)->capture_default_str();
-  command.add_option("--addr", flags.addresses, "address of the stack with prefix length, 10.9.0.2/24; repeat")
-      ->expected(1)->take_all();
-  command.add_option("--gateway", flags.gateways, "default gateway; one per family")->expected(1)->take_all();
+  command
+      .add_option("--addr", flags.addresses,
+                  "address of the stack with prefix length, 10.9.0.2/24; repeat")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--gateway", flags.gateways, "default gateway; one per family")
+      ->expected(1)
+      ->take_all();
   command.add_option("--pcap", flags.pcap, "capture all frames of the device to this pcapng file");
-  command.add_flag("--pcap-raw", flags.pcap_raw, "capture checksums as they are in memory, not completed");
-  command.add_flag("--userns", flags.userns, "make the TAP in a user and network namespace of its own");
+  command.add_flag("--pcap-raw", flags.pcap_raw,
+                   "capture checksums as they are in memory, not completed");
+  command.add_flag("--userns", flags.userns,
+                   "make the TAP in a user and network namespace of its own");
   command.add_option("--dad", flags.dad, "check addresses before use: auto (IPv6 only), on, off")
       ->capture_default_str();
   command.add_flag("--stats", flags.stats, "print counters and drop reasons at the end");
@@ -116,11 +128,15 @@ void AddHostFlags(CLI::App& command, HostFlags& flags) {
 
 absl::Status ParseNetSpec(absl::string_view spec, HostOptions& options) {
   std::vector<absl::string_view> parts = absl::StrSplit(spec, ',');
-  if (parts[0] == "tap") options.kind = DeviceKind::kTap;
-  else if (parts[0] == "veth") options.kind = DeviceKind::kVeth;
-  else return BadSpec(spec, absl::StrCat("unknown device '", parts[0], "'; ", kNetHelp));
+  if (parts[0] == "tap")
+    options.kind = DeviceKind::kTap;
+  else if (parts[0] == "veth")
+    options.kind = DeviceKind::kVeth;
+  else
+    return BadSpec(spec, absl::StrCat("unknown device '", parts[0], "'; ", kNetHelp));
   for (size_t i = 1; i < parts.size(); ++i) {
-    std::pair<absl::string_view, absl::string_view> kv = absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
+    std::pair<absl::string_view, absl::string_view> kv =
+        absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
     TW_RETURN_IF_ERROR(ParseKey(spec, kv.first, kv.second, options));
   }
   return absl::OkStatus();
@@ -133,16 +149,22 @@ absl::StatusOr<HostOptions> ParseHostFlags(const HostFlags& flags) {
   for (const std::string& text : flags.addresses) {
     std::optional<IpPrefix> prefix = IpPrefix::Parse(text);
     if (!prefix) {
-      return absl::InvalidArgumentError(absl::StrCat("--addr ", text, ": is not ADDRESS/LENGTH, as 10.9.0.2/24"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--addr ", text, ": is not ADDRESS/LENGTH, as 10.9.0.2/24"));
     }
     options.addresses.push_back(*prefix);
   }
   for (const std::string& text : flags.gateways) {
     std::optional<IpAddress> address = IpAddress::Parse(text);
-    if (!address) return absl::InvalidArgumentError(absl::StrCat("--gateway ", text, ": is not an address"));
+    if (!address)
+      return absl::InvalidArgumentError(absl::StrCat("--gateway ", text, ": is not an address"));
     options.gateways.push_back(*address);
   }
   options.tap.userns = options.tap.userns || flags.userns;
+  if (options.tap.userns && (options.tap.fd || !options.tap.fd_socket.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--net ", flags.net, ": userns makes a TAP, fd and fdsocket bring one; choose"));
+  }
   options.pcap = flags.pcap;
   options.pcap_raw = flags.pcap_raw;
   options.stats = flags.stats;

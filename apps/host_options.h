@@ -34,8 +34,8 @@ enum class DadMode { kAuto, kOn, kOff };
 
 struct HostOptions {
   DeviceKind kind = DeviceKind::kTap;
-  drivers::TapOptions tap;       // name, mac and mtu are used for veth too
-  bool offloads = true;          // veth: csum=off or tso=off turn them all off
+  drivers::TapOptions tap;  // name, mac and mtu are used for veth too
+  bool offloads = true;     // veth: csum=off or tso=off turn them all off
   std::vector<IpPrefix> addresses;
   std::vector<IpAddress> gateways;
   std::string pcap;

@@ -23,7 +23,8 @@ struct Host::Environment {
 
 struct Host::Capture {
   Capture(std::unique_ptr<netdev::ByteSink> sink, bool raw, Duration wall_clock_offset)
-      : writer(std::move(sink), {}), tap(writer, {.raw = raw, .wall_clock_offset = wall_clock_offset}) {}
+      : writer(std::move(sink), {}),
+        tap(writer, {.raw = raw, .wall_clock_offset = wall_clock_offset}) {}
   netdev::PcapngWriter writer;
   netdev::CaptureTap tap;
 };
@@ -43,7 +44,8 @@ struct Host::Signals {
     uv_signal_init(loop, &handler->handle);
     handler->handle.data = handler;
     uv_signal_start(
-        &handler->handle, [](uv_signal_t* h, int) { static_cast<Handler*>(h->data)->callback(); }, signal);
+        &handler->handle, [](uv_signal_t* h, int) { static_cast<Handler*>(h->data)->callback(); },
+        signal);
     uv_unref(reinterpret_cast<uv_handle_t*>(&handler->handle));
     handlers.push_back(handler);
   }

@@ -18,8 +18,8 @@ class StatsPrinter {
 
   void Line(absl::string_view name, uint64_t value, absl::string_view help) {
     if (value == 0) return;
-    std::fprintf(out_, "%-36s %12llu  # %s\n", std::string(name).c_str(), static_cast<unsigned long long>(value),
-                 std::string(help).c_str());
+    std::fprintf(out_, "%-36s %12llu  # %s\n", std::string(name).c_str(),
+                 static_cast<unsigned long long>(value), std::string(help).c_str());
   }
   template <typename Counters>
   void List(absl::string_view prefix, const Counters& counters) {

@@ -40,13 +40,17 @@ int RunCheck(const CheckFlags& flags) {
 void RegisterPcap(CLI::App& root, int& exit_code) {
   CLI::App* pcap = root.add_subcommand("pcap", "work on capture files");
   pcap->require_subcommand(1);
-  CLI::App* check = pcap->add_subcommand("check", "report what no correct host would have sent; exit 1 if anything");
+  CLI::App* check = pcap->add_subcommand(
+      "check", "report what no correct host would have sent; exit 1 if anything");
   auto flags = std::make_shared<CheckFlags>();
   check->add_option("file", flags->file, "pcap or pcapng file")->required();
-  check->add_option("--mtu", flags->mtu, "bytes of IP packet the link carries; longer frames are reported")
+  check
+      ->add_option("--mtu", flags->mtu,
+                   "bytes of IP packet the link carries; longer frames are reported")
       ->check(CLI::Range(68, 65535));
-  check->add_flag("--strict-checksums", flags->strict_checksums,
-                  "report checksums that hold only the pseudo-header sum (left to the device) as wrong");
+  check->add_flag(
+      "--strict-checksums", flags->strict_checksums,
+      "report checksums that hold only the pseudo-header sum (left to the device) as wrong");
   check->add_flag("-q,--quiet", flags->quiet, "leave notes out");
   check->callback([flags, &exit_code] { exit_code = RunCheck(*flags); });
 }

@@ -19,6 +19,7 @@
 #include "apps/uv_timer.h"
 #include "netdev/base/status_util.h"
 #include "stack/sockets/ping_socket.h"
+#include "stack/stack.h"
 
 namespace tapwire::apps {
 namespace {
@@ -28,7 +29,7 @@ constexpr size_t kMaxOutstanding = 65536;     // one slot per sequence number
 
 struct PingFlags {
   std::string target;
-  uint64_t count = 0;      // 0: until interrupted
+  uint64_t count = 0;  // 0: until interrupted
   double interval_s = 1.0;
   double timeout_s = 10.0;  // how long to wait for the last replies
   double deadline_s = 0;    // 0: none
@@ -43,7 +44,11 @@ struct PingFlags {
 class PingRun {
  public:
   PingRun(Host& host, const PingFlags& flags, const Endpoint& target)
-      : host_(host), flags_(flags), target_(target), send_timer_(host.loop()), end_timer_(host.loop()) {}
+      : host_(host),
+        flags_(flags),
+        target_(target),
+        send_timer_(host.loop()),
+        end_timer_(host.loop()) {}
 
   absl::Status Start();
   void Finish();  // prints the summary and stops the host
@@ -77,6 +82,10 @@ class PingRun {
 };
 
 absl::Status PingRun::Start() {
+  // Without a route nothing is printed but the reason, as ping does.
+  const absl::StatusOr<Route> route = host_.stack().FindRoute(
+      {.destination = target_.address, .source = std::nullopt, .ifindex = target_.zone});
+  if (!route.ok()) return route.status();
   TW_ASSIGN_OR_RETURN(socket_, PingSocket::Create(host_.stack(), target_.address.family()));
   socket_->SetReplyCallback([this](EchoReply reply) { OnReply(std::move(reply)); });
   socket_->SetErrorCallback([this](const EchoError& error) { OnError(error); });
@@ -86,7 +95,8 @@ absl::Status PingRun::Start() {
   const bool v4 = target_.address.is_v4();
   const std::string name = target_.address.ToString();
   if (v4) {
-    std::printf("PING %s (%s) %u(%u) bytes of data.\n", name.c_str(), name.c_str(), flags_.size, flags_.size + 28);
+    std::printf("PING %s (%s) %u(%u) bytes of data.\n", name.c_str(), name.c_str(), flags_.size,
+                flags_.size + 28);
   } else {
     std::printf("PING %s (%s) %u data bytes\n", name.c_str(), name.c_str(), flags_.size);
   }
@@ -130,8 +140,10 @@ void PingRun::OnReply(EchoReply reply) {
   if (slot.sent == Time()) return;  // never asked
   const bool duplicate = slot.answered;
   slot.answered = true;
-  const Duration rtt = reply.rx_time - slot.sent;
-  last_event_ = reply.rx_time;
+  // A reply of the same batch (both ends in this process) carries the batch's time: look again.
+  const Time now = reply.rx_time > slot.sent ? reply.rx_time : host_.context().RefreshNow();
+  const Duration rtt = now - slot.sent;
+  last_event_ = now;
   if (duplicate) {
     stats_.OnDuplicate();
   } else {
@@ -174,17 +186,22 @@ void PingRun::Finish() {
 absl::StatusOr<Endpoint> ResolveTarget(const PingFlags& flags, Host& host) {
   const size_t percent = flags.target.find('%');
   std::optional<IpAddress> address = IpAddress::Parse(flags.target.substr(0, percent));
-  if (!address) return absl::InvalidArgumentError(absl::StrCat(flags.target, ": is not an IPv4 or IPv6 address"));
+  if (!address)
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.target, ": is not an IPv4 or IPv6 address"));
   if ((flags.v4 && !address->is_v4()) || (flags.v6 && !address->is_v6())) {
-    return absl::InvalidArgumentError(absl::StrCat(flags.target, ": is not of the family asked for"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.target, ": is not of the family asked for"));
   }
   Endpoint target{*address, 0, 0};
   const std::string zone = percent == std::string::npos ? "" : flags.target.substr(percent + 1);
   const std::string& name = host.interface().device().name();
   if (!zone.empty() && zone != name && zone != absl::StrCat(host.interface().index())) {
-    return absl::InvalidArgumentError(absl::StrCat(flags.target, ": no interface '", zone, "'; there is ", name));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.target, ": no interface '", zone, "'; there is ", name));
   }
-  if (!zone.empty() || address->IsLinkLocal() || address->IsMulticast()) target.zone = host.interface().index();
+  if (!zone.empty() || address->IsLinkLocal() || address->IsMulticast())
+    target.zone = host.interface().index();
   return target;
 }
 
@@ -216,11 +233,16 @@ void RegisterPing(CLI::App& root, int& exit_code) {
   auto host = std::make_shared<HostFlags>();
   auto flags = std::make_shared<PingFlags>();
   AddHostFlags(*command, *host);
-  command->add_option("target", flags->target, "IPv4 or IPv6 address; fe80::1%tw0 for link-local")->required();
-  command->add_option("-c", flags->count, "stop after this many requests")->check(CLI::PositiveNumber);
-  command->add_option("-i", flags->interval_s, "seconds between requests")->check(CLI::Range(0.001, 86400.0));
-  command->add_option("-W", flags->timeout_s, "seconds to wait for the last replies")->check(CLI::Range(0.0, 86400.0));
-  command->add_option("-w", flags->deadline_s, "seconds after which to stop")->check(CLI::Range(0.0, 1e9));
+  command->add_option("target", flags->target, "IPv4 or IPv6 address; fe80::1%tw0 for link-local")
+      ->required();
+  command->add_option("-c", flags->count, "stop after this many requests")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}));
+  command->add_option("-i", flags->interval_s, "seconds between requests")
+      ->check(CLI::Range(0.001, 86400.0));
+  command->add_option("-W", flags->timeout_s, "seconds to wait for the last replies")
+      ->check(CLI::Range(0.0, 86400.0));
+  command->add_option("-w", flags->deadline_s, "seconds after which to stop")
+      ->check(CLI::Range(0.0, 1e9));
   command->add_option("-s", flags->size, "bytes of data")->check(CLI::Range(0, 65527));
   command->add_option("-t", flags->ttl, "TTL or hop limit")->check(CLI::Range(1, 255));
   command->add_option("-M", flags->pmtu, "do: set DF; want, dont: allow fragments")

@@ -45,12 +45,14 @@ std::string PingStats::Summary(absl::string_view target, Duration elapsed) const
   if (errors_ > 0) absl::StrAppend(&text, ", +", errors_, " errors");
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
   absl::StrAppendFormat(&text, ", %g%% packet loss, time %dms\n", LossPercent(), ms);
-  absl::StrAppend(&text, timed_ > 0 ? absl::StrCat("rtt min/avg/max/mdev = ", RttText(), " ms\n") : "\n");
+  absl::StrAppend(&text,
+                  timed_ > 0 ? absl::StrCat("rtt min/avg/max/mdev = ", RttText(), " ms\n") : "\n");
   return text;
 }
 
 std::string PingStats::Interim() const {
-  std::string text = absl::StrCat(received_, "/", sent_, " packets, ", static_cast<int>(LossPercent()), "% loss");
+  std::string text =
+      absl::StrCat(received_, "/", sent_, " packets, ", static_cast<int>(LossPercent()), "% loss");
   if (timed_ > 0) absl::StrAppend(&text, ", min/avg/max/mdev = ", RttText(), " ms");
   return text;
 }

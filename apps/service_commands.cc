@@ -29,8 +29,8 @@ int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
   const absl::Status status = host.Run([&](absl::Status ready) {
     if (ready.ok() && echo_port != 0) {
       absl::StatusOr<std::unique_ptr<UdpEcho>> started = UdpEcho::Start(host.stack(), echo_port);
-      if (started.ok()) echo = *std::move(started);
       ready = started.status();
+      if (ready.ok()) echo = *std::move(started);
     }
     if (!ready.ok()) return host.Stop(ready);
     const std::string service = echo_port == 0 ? "" : absl::StrCat(" echo ", echo_port, "/udp");
@@ -39,7 +39,8 @@ int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
   });
   if (echo) {
     std::printf("echo: %llu datagrams, %llu bytes, %llu send errors\n",
-                static_cast<unsigned long long>(echo->datagrams()), static_cast<unsigned long long>(echo->bytes()),
+                static_cast<unsigned long long>(echo->datagrams()),
+                static_cast<unsigned long long>(echo->bytes()),
                 static_cast<unsigned long long>(echo->send_errors()));
   }
   if (host.wants_stats()) host.PrintStats(stdout);
@@ -49,11 +50,14 @@ int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
 }  // namespace
 
 void RegisterEcho(CLI::App& root, int& exit_code) {
-  CLI::App* command = root.add_subcommand("echo", "answer UDP datagrams with themselves until interrupted");
+  CLI::App* command =
+      root.add_subcommand("echo", "answer UDP datagrams with themselves until interrupted");
   auto host = std::make_shared<HostFlags>();
   auto port = std::make_shared<uint16_t>(uint16_t{7});
   AddHostFlags(*command, *host);
-  command->add_option("-p,--port", *port, "UDP port")->check(CLI::Range(1, 65535))->capture_default_str();
+  command->add_option("-p,--port", *port, "UDP port")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
   command->callback([host, port, &exit_code] { exit_code = RunHost("echo", *host, *port); });
 }
 
@@ -62,7 +66,8 @@ void RegisterRun(CLI::App& root, int& exit_code) {
   auto host = std::make_shared<HostFlags>();
   auto port = std::make_shared<uint16_t>(uint16_t{0});
   AddHostFlags(*command, *host);
-  command->add_option("--echo", *port, "answer UDP datagrams on this port")->check(CLI::Range(1, 65535));
+  command->add_option("--echo", *port, "answer UDP datagrams on this port")
+      ->check(CLI::Range(1, 65535));
   command->callback([host, port, &exit_code] { exit_code = RunHost("run", *host, *port); });
 }
 

@@ -33,8 +33,8 @@ void UdpEcho::Reply(UdpSocket& socket, Datagram datagram) {
   const Endpoint peer = datagram.source();
   const IpAddress local = datagram.destination().address;
   const bool unicast = datagram.info().delivery == IpDelivery::kUnicast;
-  const absl::Status status =
-      socket.SendPacket(datagram.TakePacket(), peer, unicast ? std::optional<IpAddress>(local) : std::nullopt);
+  const absl::Status status = socket.SendPacket(
+      datagram.TakePacket(), peer, unicast ? std::optional<IpAddress>(local) : std::nullopt);
   if (!status.ok()) ++send_errors_;
 }
 

@@ -56,7 +56,8 @@ class UvTimer {
   };
   static void Fire(uv_timer_t* timer) {
     // Moved out: the callback may start the timer again.
-    absl::AnyInvocable<void()> callback = std::exchange(static_cast<Handle*>(timer->data)->callback, nullptr);
+    absl::AnyInvocable<void()> callback =
+        std::exchange(static_cast<Handle*>(timer->data)->callback, nullptr);
     if (callback) callback();
   }
 

@@ -28,8 +28,9 @@ std::string Address::ToString() const {
   if (!v6) return absl::StrCat(octets[0], ".", octets[1], ".", octets[2], ".", octets[3]);
   // The uncompressed form: findings are searched for more often than admired.
   std::string text;
-  for (size_t i = 0; i < 16; i += 2)
-    absl::StrAppendFormat(&text, i == 0 ? "%x" : ":%x", Bytes(octets).U16(i));
+  for (size_t i = 0; i < 16; i += 2) {
+    absl::StrAppend(&text, i == 0 ? "" : ":", absl::Hex(Bytes(octets).U16(i)));
+  }
   return text;
 }
 

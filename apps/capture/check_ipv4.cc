@@ -213,7 +213,7 @@ void CheckIpv4(Inspection& inspection, Bytes packet) {
   CheckAddresses(inspection, ip);
   CheckIdentification(inspection, *header, ip);
   if (header->is_fragment()) {
-    CheckFragment(inspection, *header, std::move(ip));
+    CheckFragment(inspection, *header, ip);
   } else {
     CheckTransport(inspection, ip);
   }

@@ -133,7 +133,7 @@ void CheckFragment(Inspection& inspection, Chain chain) {
   chain.rest = Bytes(*verdict.complete);
   chain.rest_length = static_cast<uint32_t>(chain.rest.size());
   chain.first = false;
-  WalkChain(inspection, std::move(chain));
+  WalkChain(inspection, chain);
 }
 
 // False: the walk ends here.
@@ -169,7 +169,7 @@ void WalkChain(Inspection& inspection, Chain chain) {
     }
     if (chain.rest.size() < length) return;  // cut by the snap length
     if (chain.next == Protocol::kFragment) {
-      if ((chain.rest.U16(2) & 0xfff9) != 0) return CheckFragment(inspection, std::move(chain));
+      if ((chain.rest.U16(2) & 0xfff9) != 0) return CheckFragment(inspection, chain);
       inspection.Report(Rule::kIpv6Atomic, absl::StrCat("identification ", chain.rest.U32(4)));
     }
     if (!CheckExtension(inspection, chain, length)) return;
@@ -231,7 +231,7 @@ void CheckIpv6(Inspection& inspection, Bytes packet) {
   chain.rest_length = payload_length;
   PeekProtocol(chain.next, chain.rest, chain.ip);
   CheckAddresses(inspection, chain.ip);
-  WalkChain(inspection, std::move(chain));
+  WalkChain(inspection, chain);
 }
 
 }  // namespace tapwire::capture

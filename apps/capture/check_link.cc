@@ -97,7 +97,10 @@ void CheckArpAddresses(Inspection& inspection, Bytes packet) {
       sender.octets[0] >= 224) {
     inspection.Report(Rule::kArpSender, absl::StrCat("sender address is ", sender.ToString()));
   }
-  if (target.octets[0] == 0 || target.is_loopback() || target.octets[0] >= 224) {
+  // The answer to a probe goes to the address it came from: none (RFC 826, RFC 5227 §2.1.1).
+  const bool answers_probe = !is_request && target.is_unspecified();
+  if ((target.octets[0] == 0 && !answers_probe) || target.is_loopback() ||
+      target.octets[0] >= 224) {
     inspection.Report(Rule::kArp, absl::StrCat("target address is ", target.ToString()));
   }
 }

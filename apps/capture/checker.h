@@ -144,8 +144,8 @@ struct CheckerOptions {
   // RFC 6864 §4.3 asks that an identification is not used again within the maximum datagram life
   // time; 2 minutes is the usual value. 0 turns the rule off.
   int64_t ipv4_id_window_ns = int64_t{120} * 1'000'000'000;
-  std::set<Rule> ignored = {};      // rules that are not reported
-  size_t max_findings = 1000;  // kept with their text; all are counted
+  std::set<Rule> ignored = {};  // rules that are not reported
+  size_t max_findings = 1000;   // kept with their text; all are counted
 };
 
 struct CheckReport {
