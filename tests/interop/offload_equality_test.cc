@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// One scripted conversation with the kernel, with offloads and without: the same frames, byte for
+// byte, as they would be on a wire. The stack's clock stands still unless the script moves it, its
+// randomness has a fixed seed, and each side speaks only when the other has finished.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/capture/pcap_reader.h"
+#include "netdev/base/byteorder.h"
+#include "netdev/wire/pretty_print.h"
+#include "stack/sockets/udp_socket.h"
+#include "tests/interop/exchange.h"
+#include "tests/interop/kernel_side.h"
+#include "tests/interop/lab.h"
+#include "tests/interop/verdict.h"
+#include "tests/testutil/frame_view.h"
+
+namespace tapwire::interop {
+namespace {
+
+using std::chrono::milliseconds;
+using testutil::Pattern;
+
+constexpr uint16_t kKernelPort = 40'000;
+constexpr uint16_t kStackPort = 5'000;
+constexpr uint16_t kClosedPort = 4;
+
+// ---- The script ----
+
+void KernelAsks(Lab& lab, IpFamily family) {
+  KernelUdp client(family, kKernelPort);
+  for (const size_t size : {0, 1, 100, 1452, 1472, 1473, 5000}) {
+    ASSERT_EQ(client.Send(Pattern(size), Endpoint{StackAddress(family), kEchoPort, 0}), 0);
+    ASSERT_TRUE(lab.RunUntil([&] { return client.Receive().has_value(); })) << size;
+  }
+  ASSERT_EQ(client.Send(Pattern(300), Endpoint{StackAddress(family), kClosedPort, 0}), 0);
+  lab.RunFor(milliseconds(20));
+}
+
+void StackAsks(Lab& lab, IpFamily family) {
+  KernelUdp server(family, kEchoPort);
+  auto socket = UdpSocket::Create(lab.stack(), {.family = family});
+  ASSERT_TRUE(socket.ok());
+  ASSERT_TRUE((*socket)->Bind({IpAddress::Unspecified(family), kStackPort, 0}).ok());
+  for (const size_t size : {0, 1, 1471, 1472, 1473, 9000}) {
+    ASSERT_TRUE((*socket)->Send(Pattern(size), Endpoint{KernelAddress(family), kEchoPort, 0}).ok());
+    ASSERT_TRUE(lab.RunUntil([&] {
+      server.Echo();
+      return (*socket)->TryReceive().has_value();
+    })) << size;
+  }
+  bool refused = false;
+  (*socket)->SetErrorCallback([&](const absl::Status&, const Endpoint&) { refused = true; });
+  ASSERT_TRUE((*socket)->Send(Pattern(300), Endpoint{KernelAddress(family), kClosedPort, 0}).ok());
+  EXPECT_TRUE(lab.RunUntil([&] { return refused; }));
+  for (const size_t size : {56, 3000}) {
+    const ByteVector data = Pattern(size);
+    EXPECT_TRUE(PingOnce(lab, {.destination = KernelAddress(family), .sequence = 9, .data = data})
+                    .reply.has_value());
+  }
+}
+
+// Reports and announcements that are spread over time.
+void LetTimePass(Lab& lab) {
+  for (int i = 0; i < 40; ++i) {
+    lab.clock().Advance(milliseconds(100));
+    lab.RunReady();
+  }
+}
+
+// ---- The frames ----
+
+// What the kernel does by itself, whenever it likes.
+bool IsKernelsOwnBusiness(const testutil::FrameView& view) {
+  if (view.is_v4()) return view.protocol == 2;
+  // Group reports and router solicitations.
+  const bool spontaneous = view.type == 143 || view.type == 132 || view.type == 133;
+  return view.is_v6() && view.protocol == 58 && spontaneous;
+}
+
+// The kernel's identifications are random: they and the header checksum over them are cleared.
+void ClearIdentification(ByteVector& frame) {
+  constexpr size_t kIp = 14;
+  if (frame.size() >= kIp + 20 && frame[12] == 0x08 && frame[13] == 0x00) {
+    StoreBe16(&frame[kIp + 4], 0);
+    StoreBe16(&frame[kIp + 10], 0);
+  }
+  constexpr size_t kFragmentHeader = kIp + 40;
+  if (frame.size() >= kFragmentHeader + 8 && frame[12] == 0x86 && frame[kIp + 6] == 44) {
+    StoreBe32(&frame[kFragmentHeader + 4], 0);
+  }
+}
+
+std::vector<ByteVector> ReadFrames(const std::string& path) {
+  std::vector<ByteVector> frames;
+  auto reader = capture::PcapReader::Open(path);
+  EXPECT_TRUE(reader.ok()) << reader.status();
+  for (;;) {
+    const auto captured = reader->Next();
+    EXPECT_TRUE(captured.ok()) << captured.status();
+    if (!captured.ok() || !captured->has_value()) return frames;
+    ByteVector frame((*captured)->bytes.begin(), (*captured)->bytes.end());
+    const testutil::FrameView view = testutil::Dissect(frame);
+    if (view.link_source == kStackMac) {
+      frames.push_back(std::move(frame));
+    } else if (!IsKernelsOwnBusiness(view)) {
+      ClearIdentification(frame);
+      frames.push_back(std::move(frame));
+    }
+  }
+}
+
+// Where and how two frames differ; empty if they do not.
+std::string FirstDifference(const ByteVector& a, const ByteVector& b) {
+  if (a.size() != b.size()) return absl::StrCat(a.size(), " and ", b.size(), " bytes");
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin());
+  if (in_a == a.end()) return "";
+  return absl::StrCat("byte ", in_a - a.begin(), ": ", absl::Hex(*in_a), " and ", absl::Hex(*in_b));
+}
+
+class InteropOffloadTest : public testutil::NetnsFixture {
+ protected:
+  std::vector<ByteVector> Converse(bool offloads) {
+    auto lab = Lab::Create({.node = tun_node(), .offloads = offloads, .scripted = true});
+    EXPECT_TRUE(lab.ok()) << lab.status();
+    if (!lab.ok()) return {};
+    const RunWatch watch;
+    // No probes of the kernel while the script runs.
+    for (const char* family : {"ipv4", "ipv6"}) {
+      Sysctl(absl::StrCat(family, "/neigh/", kTapName, "/delay_first_probe_time"), "60");
+    }
+    for (const IpFamily family : kFamilies) {
+      KernelAsks(**lab, family);
+      StackAsks(**lab, family);
+    }
+    LetTimePass(**lab);
+    watch.ExpectClean(**lab);
+    return ReadFrames((*lab)->FlushCapture());
+  }
+};
+
+TEST_F(InteropOffloadTest, CapturesAreEqualByteForByte) {
+  const std::vector<ByteVector> with = Converse(true);
+  const std::vector<ByteVector> without = Converse(false);
+  EXPECT_GT(with.size(), 100u);
+  for (size_t i = 0; i < std::min(with.size(), without.size()); ++i) {
+    ASSERT_EQ(FirstDifference(with[i], without[i]), "")
+        << "frame " << i << "\nwith offloads:    " << wire::PrettyPrint(with[i])
+        << "\nwithout offloads: " << wire::PrettyPrint(without[i]);
+  }
+  EXPECT_EQ(with.size(), without.size());
+}
+
+}  // namespace
+}  // namespace tapwire::interop
