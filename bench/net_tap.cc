@@ -194,11 +194,12 @@ class DeviceLoop {
   }
   ~DeviceLoop() { packet_.reset(); }
 
-  // Header in the head, payload in a shared slab, as a transport protocol makes them.
+  // In the head as far as that reaches, the rest in shared slabs.
   void Prepare(const Template& t) {
     const Bytes frame = MakeFrame(t, a_->mac(), b_->mac());
-    packet_ = PacketFromBytes(context_.pool(), std::span(frame).first(kHeaders));
-    for (size_t at = kHeaders; at < t.length; at += kLargeSlabBytes) {
+    const size_t in_head = t.gso_size == 0 ? t.length : kHeaders;
+    packet_ = PacketFromBytes(context_.pool(), std::span(frame).first(in_head));
+    for (size_t at = in_head; at < t.length; at += kLargeSlabBytes) {
       SlabRef slab = context_.pool().AllocateSlab(SlabClass::kLarge);
       const size_t here = std::min(kLargeSlabBytes, t.length - at);
       std::copy_n(frame.data() + at, here, slab.data());

@@ -115,8 +115,10 @@ void AnswerByKernel(int ready) {
   for (;;) {
     sockaddr_in from{};
     socklen_t length = sizeof(from);
-    const ssize_t n = recvfrom(fd, buffer, sizeof(buffer), 0, reinterpret_cast<sockaddr*>(&from), &length);
-    if (n >= 0) sendto(fd, buffer, static_cast<size_t>(n), 0, reinterpret_cast<sockaddr*>(&from), length);
+    const ssize_t n =
+        recvfrom(fd, buffer, sizeof(buffer), 0, reinterpret_cast<sockaddr*>(&from), &length);
+    if (n >= 0)
+      sendto(fd, buffer, static_cast<size_t>(n), 0, reinterpret_cast<sockaddr*>(&from), length);
   }
 }
 
@@ -155,7 +157,8 @@ double Ask(const char* peer) {
   const timeval limit{.tv_sec = 0, .tv_usec = 200000};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   sockaddr_in address = Address(peer);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) Skip("no route to the answerer");
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    Skip("no route to the answerer");
   char byte = 0;
   uint64_t count = 0;
   const auto start = std::chrono::steady_clock::now();
@@ -183,9 +186,11 @@ void Print(const char* placement, const Result& r, bool last) {
   std::vector<double> ratios;
   for (size_t i = 0; i < r.stack.size(); ++i) ratios.push_back(r.stack[i] / r.kernel[i]);
   const auto [low, high] = std::minmax_element(r.stack.begin(), r.stack.end());
-  std::printf("  {\"name\": \"udp_rr/%s\", \"per_s\": %.0f, \"min\": %.0f, \"max\": %.0f, \"kernel_veth_per_s\": %.0f, "
-              "\"ratio\": %.3f}%s\n",
-              placement, Median(r.stack), *low, *high, Median(r.kernel), Median(ratios), last ? "" : ",");
+  std::printf(
+      "  {\"name\": \"udp_rr/%s\", \"per_s\": %.0f, \"min\": %.0f, \"max\": %.0f, "
+      "\"kernel_veth_per_s\": %.0f, "
+      "\"ratio\": %.3f}%s\n",
+      placement, Median(r.stack), *low, *high, Median(r.kernel), Median(ratios), last ? "" : ",");
 }
 
 void Run() {
@@ -202,7 +207,8 @@ void Run() {
   const std::string pid = std::to_string(kernel.pid());
   Shell("ip link add twv0 type veth peer name twv1 && ip link set twv1 netns " + pid +
         " && ip addr add 10.8.0.1/24 dev twv0 && ip link set twv0 up");
-  Shell("nsenter -n -t " + pid + " sh -c 'ip addr add 10.8.0.2/24 dev twv1 && ip link set twv1 up'");
+  Shell("nsenter -n -t " + pid +
+        " sh -c 'ip addr add 10.8.0.2/24 dev twv1 && ip link set twv1 up'");
   usleep(500000);
   Result one, two;
   PinTo(0);

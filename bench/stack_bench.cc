@@ -81,8 +81,16 @@ void UdpEcho(benchmark::State& state, IpFamily family) {
       benchmark::Counter(packets * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
   if (hosts.lost() > 0) state.SkipWithError("datagrams were lost");
 }
-BENCHMARK_CAPTURE(UdpEcho, v4, IpFamily::kV4)->Args({64, 1})->Args({64, 32})->Args({1400, 32})->Args({65000, 1});
-BENCHMARK_CAPTURE(UdpEcho, v6, IpFamily::kV6)->Args({64, 1})->Args({64, 32})->Args({1400, 32})->Args({65000, 1});
+BENCHMARK_CAPTURE(UdpEcho, v4, IpFamily::kV4)
+    ->Args({64, 1})
+    ->Args({64, 32})
+    ->Args({1400, 32})
+    ->Args({65000, 1});
+BENCHMARK_CAPTURE(UdpEcho, v6, IpFamily::kV6)
+    ->Args({64, 1})
+    ->Args({64, 32})
+    ->Args({1400, 32})
+    ->Args({65000, 1});
 
 }  // namespace
 }  // namespace tapwire
