@@ -36,7 +36,8 @@ class DatagramSoak {
   explicit DatagramSoak(IpFamily family, Stack& from, Stack& to, const IpAddress& peer)
       : peer_{peer, 7, 0},
         sender_(*UdpSocket::Create(from, {.family = family})),
-        receiver_(*UdpSocket::Create(to, {.family = family, .receive_buffer_bytes = 16u << 20})) {
+        receiver_(*UdpSocket::Create(
+            to, {.family = family, .v6_only = true, .receive_buffer_bytes = 16u << 20})) {
     EXPECT_TRUE(receiver_->Bind({IpAddress::Unspecified(family), 7, 0}).ok());
     EXPECT_TRUE(receiver_->ReceiveStart([this](Datagram d) { Check(d); }).ok());
   }
