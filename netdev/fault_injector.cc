@@ -250,7 +250,7 @@ FaultInjector::FaultInjector(NetContext& context, NetDevice& lower, const Option
 FaultInjector::~FaultInjector() = default;
 
 absl::StatusOr<FaultInjector*> FaultInjector::Create(NetContext& context, NetDevice& lower,
-                                                     Options options) {
+                                                     const Options& options) {
   TW_RETURN_IF_ERROR(options.transmit.Validate());
   TW_RETURN_IF_ERROR(options.receive.Validate());
   std::unique_ptr<FaultInjector> device(new FaultInjector(context, lower, options));

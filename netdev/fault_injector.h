@@ -68,7 +68,7 @@ class FaultInjector final : public NetDevice, private NetdevObserver {
   // address and MTU of `lower`, follows its carrier and goes when `lower` goes. Fails if `lower`
   // has an upper device already or a setting is invalid.
   static absl::StatusOr<FaultInjector*> Create(NetContext& context, NetDevice& lower,
-                                               Options options);
+                                               const Options& options);
   ~FaultInjector() override;
 
   absl::string_view kind() const override { return "fault"; }

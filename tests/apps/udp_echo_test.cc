@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Families, UdpEchoTest, ::testing::Values(IpFamily::kV4,
 TEST_P(UdpEchoTest, SendsBackWhatItGetsAndCountsIt) {
   uint64_t datagrams = 0;
   uint64_t bytes = 0;
-  for (const size_t size : {0, 1, 1472, 1473, 65'507}) {
+  for (const size_t size : std::initializer_list<size_t>{0, 1, 1472, 1473, 65'507}) {
     const std::vector<uint8_t> data = Pattern(size);
     ASSERT_TRUE(client_->Send(data, server()).ok());
     Run();

@@ -32,12 +32,12 @@ constexpr size_t kMaxPayload6 = 65'527;
 std::string FamilyFlag(IpFamily family) { return family == IpFamily::kV4 ? "-4" : "-6"; }
 
 void ExpectPing(Lab& lab, const std::vector<std::string>& arguments) {
-  // With a deadline ping waits for all answers; without, only for twice the longest time so far.
+  // With a deadline ping goes on until all answers are there, and exits with 1 if they are not;
+  // without, it waits for twice the longest time so far, which a busy machine exceeds.
   std::vector<std::string> argv = {"ping", "-n", "-w10"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   const CommandResult ping = lab.Run(argv);
   EXPECT_EQ(ping.exit_code, 0) << ping.output;
-  EXPECT_THAT(ping.output, HasSubstr(" 0% packet loss"));
   // What it says of a reply whose bytes differ from the pattern.
   EXPECT_THAT(ping.output, Not(HasSubstr("wrong data byte")));
 }
@@ -66,14 +66,14 @@ void KernelPingsStack(Lab& lab) {
     // iputils sends at most 65507 bytes, by either family.
     for (const size_t size : PingSizes(family, kMaxPayload4, kMaxPayload4)) {
       SCOPED_TRACE(absl::StrCat("ping ", FamilyFlag(family), " -s ", size));
-      ExpectPing(lab, {FamilyFlag(family), "-c2", "-i0.002", "-W5", "-p", "a55a0f", "-s",
-                       absl::StrCat(size), StackAddress(family).ToString()});
+      ExpectPing(lab, {FamilyFlag(family), "-c1", "-W5", "-p", "a55a0f", "-s", absl::StrCat(size),
+                       StackAddress(family).ToString()});
     }
   }
   ASSERT_TRUE(lab.interface().link_local().has_value());
   const std::string own = lab.interface().link_local()->ToString();
   const std::string zone = absl::StrCat("%", lab.options().name);
-  ExpectPing(lab, {"-6", "-c2", "-i0.002", "-W5", absl::StrCat(own, zone)});
+  ExpectPing(lab, {"-6", "-c1", "-W5", absl::StrCat(own, zone)});
 
   // RFC 4443 §4.2: a request to a group is answered from a unicast address. The kernel hears its
   // own request first, so that -c would end it after that one reply.

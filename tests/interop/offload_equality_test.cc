@@ -36,7 +36,7 @@ constexpr uint16_t kClosedPort = 4;
 
 void KernelAsks(Lab& lab, IpFamily family) {
   KernelUdp client(family, kKernelPort);
-  for (const size_t size : {0, 1, 100, 1452, 1472, 1473, 5000}) {
+  for (const size_t size : std::initializer_list<size_t>{0, 1, 100, 1452, 1472, 1473, 5000}) {
     ASSERT_EQ(client.Send(Pattern(size), Endpoint{StackAddress(family), kEchoPort, 0}), 0);
     ASSERT_TRUE(lab.RunUntil([&] { return client.Receive().has_value(); })) << size;
   }
@@ -49,7 +49,7 @@ void StackAsks(Lab& lab, IpFamily family) {
   auto socket = UdpSocket::Create(lab.stack(), {.family = family});
   ASSERT_TRUE(socket.ok());
   ASSERT_TRUE((*socket)->Bind({IpAddress::Unspecified(family), kStackPort, 0}).ok());
-  for (const size_t size : {0, 1, 1471, 1472, 1473, 9000}) {
+  for (const size_t size : std::initializer_list<size_t>{0, 1, 1471, 1472, 1473, 9000}) {
     ASSERT_TRUE((*socket)->Send(Pattern(size), Endpoint{KernelAddress(family), kEchoPort, 0}).ok());
     ASSERT_TRUE(lab.RunUntil([&] {
       server.Echo();
@@ -60,7 +60,7 @@ void StackAsks(Lab& lab, IpFamily family) {
   (*socket)->SetErrorCallback([&](const absl::Status&, const Endpoint&) { refused = true; });
   ASSERT_TRUE((*socket)->Send(Pattern(300), Endpoint{KernelAddress(family), kClosedPort, 0}).ok());
   EXPECT_TRUE(lab.RunUntil([&] { return refused; }));
-  for (const size_t size : {56, 3000}) {
+  for (const size_t size : std::initializer_list<size_t>{56, 3000}) {
     const ByteVector data = Pattern(size);
     EXPECT_TRUE(PingOnce(lab, {.destination = KernelAddress(family), .sequence = 9, .data = data})
                     .reply.has_value());
@@ -85,17 +85,43 @@ bool IsKernelsOwnBusiness(const testutil::FrameView& view) {
   return view.is_v6() && view.protocol == 58 && spontaneous;
 }
 
-// The kernel's identifications are random: they and the header checksum over them are cleared.
-void ClearIdentification(ByteVector& frame) {
+// The kernel chooses the identifications of its packets as it likes: they, and the header checksum
+// over them, are cleared. `ip` is where the header starts.
+void ClearIpv4Identification(ByteVector& frame, size_t ip) {
+  if (frame.size() < ip + 20) return;
+  StoreBe16(&frame[ip + 4], 0);
+  StoreBe16(&frame[ip + 10], 0);
+}
+
+void ClearKernelsIdentification(ByteVector& frame, const testutil::FrameView& view) {
   constexpr size_t kIp = 14;
-  if (frame.size() >= kIp + 20 && frame[12] == 0x08 && frame[13] == 0x00) {
-    StoreBe16(&frame[kIp + 4], 0);
-    StoreBe16(&frame[kIp + 10], 0);
-  }
+  if (view.is_v4()) ClearIpv4Identification(frame, kIp);
   constexpr size_t kFragmentHeader = kIp + 40;
-  if (frame.size() >= kFragmentHeader + 8 && frame[12] == 0x86 && frame[kIp + 6] == 44) {
+  if (view.is_v6() && view.is_fragment && frame.size() >= kFragmentHeader + 8) {
     StoreBe32(&frame[kFragmentHeader + 4], 0);
   }
+}
+
+// What we quote of a packet of the kernel has its identification. The sum over the quoted header is
+// always the same, and so the ICMP checksum does not depend on it.
+void ClearQuotedIdentification(ByteVector& frame, const testutil::FrameView& view) {
+  constexpr size_t kQuote = 14 + 20 + 8;
+  const bool is_error = view.is_v4() && view.protocol == 1 && view.type == 3;
+  if (is_error) ClearIpv4Identification(frame, kQuote);
+}
+
+// The kernel quotes our datagram as it got it: where its checksum was left to the kernel,
+// unfinished. That one and the ICMP checksum over it are cleared; both are the kernel's doing.
+void ClearKernelsQuotedChecksum(ByteVector& frame, const testutil::FrameView& view) {
+  const bool v4 = view.is_v4();
+  const bool is_error = v4 ? view.protocol == 1 && view.type == 3
+                           : view.is_v6() && view.protocol == 58 && view.type == 1;
+  const size_t ip = v4 ? 20 : 40;
+  const size_t icmp = 14 + ip;
+  const size_t quoted_udp = icmp + 8 + ip;
+  if (!is_error || frame.size() < quoted_udp + 8) return;
+  StoreBe16(&frame[icmp + 2], 0);
+  StoreBe16(&frame[quoted_udp + 6], 0);
 }
 
 std::vector<ByteVector> ReadFrames(const std::string& path) {
@@ -109,11 +135,14 @@ std::vector<ByteVector> ReadFrames(const std::string& path) {
     ByteVector frame((*captured)->bytes.begin(), (*captured)->bytes.end());
     const testutil::FrameView view = testutil::Dissect(frame);
     if (view.link_source == kStackMac) {
-      frames.push_back(std::move(frame));
-    } else if (!IsKernelsOwnBusiness(view)) {
-      ClearIdentification(frame);
-      frames.push_back(std::move(frame));
+      ClearQuotedIdentification(frame, view);
+    } else if (IsKernelsOwnBusiness(view)) {
+      continue;
+    } else {
+      ClearKernelsIdentification(frame, view);
+      ClearKernelsQuotedChecksum(frame, view);
     }
+    frames.push_back(std::move(frame));
   }
 }
 

@@ -273,7 +273,9 @@ void RunAsUser(uid_t uid, const std::function<void()>& body) {
       std::fflush(nullptr);
       _exit(kSkippedExit);
     }
+    // The folders of the caller are not ours to enter; some programs crash over that.
     unsetenv("XDG_RUNTIME_DIR");
+    setenv("HOME", "/nonexistent", 1);
     body();
     std::fflush(nullptr);
     // No destructors of the parent's objects, no second report.

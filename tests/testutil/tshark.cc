@@ -39,7 +39,8 @@ bool HaveTshark() { return std::system("command -v tshark >/dev/null 2>&1") == 0
 
 std::vector<std::string> TsharkFields(const std::string& path,
                                       const std::vector<std::string>& fields) {
-  std::string command = absl::StrCat("tshark -n -r '", path, "'", kVerify, " -T fields");
+  std::string command =
+      absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify, " -T fields");
   for (const std::string& field : fields) absl::StrAppend(&command, " -e ", field);
   return Lines(command + " 2>/dev/null");
 }
@@ -47,7 +48,7 @@ std::vector<std::string> TsharkFields(const std::string& path,
 std::vector<uint64_t> TsharkSelect(const std::string& path, const std::string& filter) {
   std::vector<uint64_t> frames;
   for (const std::string& line :
-       Lines(absl::StrCat("tshark -n -r '", path, "'", kVerify, " -Y '", filter,
+       Lines(absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify, " -Y '", filter,
                           "' -T fields -e frame.number 2>/dev/null"))) {
     uint64_t number = 0;
     EXPECT_TRUE(absl::SimpleAtoi(line, &number)) << line;

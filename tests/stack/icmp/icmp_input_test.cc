@@ -376,7 +376,7 @@ TEST_P(IcmpInputTest, OldRequestsAreNotAnswered) {  // Covers: rfc:ICMP-12, bug:
   }
 }
 
-TEST_P(IcmpInputTest, RedirectsAreIgnored) {  // Covers: bug:B71, rfc:ICMP-06
+TEST_P(IcmpInputTest, RedirectsAreIgnored) {  // Covers: bug:B71
   if (!v4()) return;
   const auto generation = stack_->route_generation();
   const auto redirect = [&](Ipv4Address from, Ipv4Address gateway, const ByteVector& quote) {
