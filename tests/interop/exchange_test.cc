@@ -46,11 +46,10 @@ TEST_P(InteropExchangeTest, IsCleanAndComplete) {
   const auto& [name, offloads] = GetParam();
   auto lab = Lab::Create({.node = tun_node(), .offloads = offloads});
   ASSERT_TRUE(lab.ok()) << lab.status();
-  const RunWatch watch;
   for (const Exchange& exchange : AllExchanges()) {
     if (exchange.name == name) exchange.run(**lab);
   }
-  watch.ExpectClean(**lab);
+  ExpectClean(**lab);
 }
 
 class InteropUnprivilegedTest : public testutil::NetnsFixture {};
@@ -60,12 +59,11 @@ void RunEverythingWithoutPrivilege(const std::string& node, bool offloads) {
   SCOPED_TRACE(offloads ? "with offloads" : "without offloads");
   auto lab = Lab::Create({.node = node, .offloads = offloads});
   ASSERT_TRUE(lab.ok()) << lab.status();
-  const RunWatch watch;
   for (const Exchange& exchange : AllExchanges()) {
     SCOPED_TRACE(exchange.name);
     exchange.run(**lab);
   }
-  watch.ExpectClean(**lab);
+  ExpectClean(**lab);
 }
 
 TEST_F(InteropUnprivilegedTest, EverythingWorksAsNobody) {

@@ -128,7 +128,7 @@ std::map<std::string, uint64_t> KernelCsumErrors() {
 
 // ---- KernelUdp ----
 
-KernelUdp::KernelUdp(IpFamily family, uint16_t port) : family_(family) {
+KernelUdp::KernelUdp(IpFamily family, uint16_t port) {
   const int domain = family == IpFamily::kV4 ? AF_INET : AF_INET6;
   fd_.Reset(socket(domain, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   EXPECT_TRUE(fd_.valid()) << std::strerror(errno);

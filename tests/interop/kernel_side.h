@@ -58,7 +58,6 @@ class KernelUdp {
 
  private:
   drivers::UniqueFd fd_;
-  IpFamily family_;
   int error_ = 0;
   int echoed_ = 0;
 };

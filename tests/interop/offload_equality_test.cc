@@ -160,7 +160,6 @@ class InteropOffloadTest : public testutil::NetnsFixture {
     auto lab = Lab::Create({.node = tun_node(), .offloads = offloads, .scripted = true});
     EXPECT_TRUE(lab.ok()) << lab.status();
     if (!lab.ok()) return {};
-    const RunWatch watch;
     // No probes of the kernel while the script runs.
     for (const char* family : {"ipv4", "ipv6"}) {
       Sysctl(absl::StrCat(family, "/neigh/", kTapName, "/delay_first_probe_time"), "60");
@@ -170,7 +169,7 @@ class InteropOffloadTest : public testutil::NetnsFixture {
       StackAsks(**lab, family);
     }
     LetTimePass(**lab);
-    watch.ExpectClean(**lab);
+    ExpectClean(**lab);
     return ReadFrames((*lab)->FlushCapture());
   }
 };
