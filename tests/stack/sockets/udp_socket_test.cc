@@ -104,7 +104,8 @@ TEST_P(UdpSocketTest, EchoOfEveryInterestingSizeComesBackEqual) {
                   })
                   .ok());
   auto client = Open(*a_, 0);
-  for (const size_t size : std::initializer_list<size_t>{0u, 1u, 1471u, 1472u, 1473u, 8192u, 40000u, 65507u}) {
+  for (const size_t size :
+       std::initializer_list<size_t>{0u, 1u, 1471u, 1472u, 1473u, 8192u, 40000u, 65507u}) {
     const std::vector<uint8_t> data = Pattern(size);
     ASSERT_TRUE(client->Send(data, Endpoint{b(), 7, 0}).ok());
     Run();
