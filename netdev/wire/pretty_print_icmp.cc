@@ -92,8 +92,8 @@ std::string Icmpv6UnreachableText(const Icmpv6Header& icmp) {
     return absl::StrCat("destination unreachable, code ", icmp.code());
   }
   const bool is_port = icmp.code() == Icmpv6UnreachableCode::kPort;
-  const std::string text = absl::StrCat("destination unreachable, ", kNames[icmp.code()],
-                                        is_port ? ", " : " ", quoted->destination().ToString());
+  std::string text = absl::StrCat("destination unreachable, ", kNames[icmp.code()],
+                                  is_port ? ", " : " ", quoted->destination().ToString());
   if (!is_port) return text;
   Ipv6ExtensionIterator chain(quoted->next_header(), icmp.payload().subspan(Ipv6Header::kLength));
   while (chain.Next()) {
