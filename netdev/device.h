@@ -115,7 +115,7 @@ class PacketTap : public ListHook<PacketTap> {
   X(tx_gso_segmented, "tx_gso_segmented", "Super-packets segmented in software")                \
   X(tx_csum_software, "tx_csum_software", "Transport checksums computed in software")           \
   X(tx_linearized, "tx_linearized", "Packets copied into one buffer since the device lacks SG")
-TW_COUNTER_STRUCT(DeviceStats, TAPWIRE_DEVICE_STATS);
+TAPWIRE_COUNTER_STRUCT(DeviceStats, TAPWIRE_DEVICE_STATS);
 
 class NetDevice {
  public:

@@ -54,7 +54,7 @@ struct FaultSettings {
   X(delayed, "delayed", "Frames that waited for the delay or the rate")      \
   X(overflowed, "overflowed", "Frames dropped because the queue was full")   \
   X(no_memory, "no_memory", "Frames that faults passed by or lost for want of memory")
-TW_COUNTER_STRUCT(FaultStats, TAPWIRE_FAULT_STATS);
+TAPWIRE_COUNTER_STRUCT(FaultStats, TAPWIRE_FAULT_STATS);
 
 class FaultInjector final : public NetDevice, private NetdevObserver {
  public:

@@ -47,7 +47,6 @@ struct StackConfig {
   uint32_t icmp_error_rate_per_second = 100;
   uint32_t icmp_error_burst = 50;
   bool icmp_echo_ignore_broadcasts = true;  // RFC 1122 §3.2.2.6 leaves it open; Linux default
-  bool accept_redirects = false;  // deviation from RFC 1122 §3.2.2.2, recorded in the README
 
   // Path MTU (RFC 1191, RFC 8201).
   Duration path_mtu_timeout = std::chrono::minutes(10);

@@ -5,9 +5,8 @@
 //                           others announced
 //   link lost               neighbours forgotten, checks cancelled; on return the addresses are
 //                           announced, not checked again: whoever else has one will tell us
-//   device down             the same, and addresses become tentative: they are checked again (RFC
-//   5227
-//                           §2.1) before they are used
+//   device down             the same, and addresses become tentative: they are checked again before
+//                           they are used (RFC 5227 §2.1)
 //   MAC changed             neighbours forgotten, addresses announced with the new MAC
 #include <utility>
 
@@ -52,7 +51,9 @@ void Interface::OnNetdevEvent(netdev::NetDevice& /*device*/, netdev::NetdevEvent
       UpdateRunning();
       return;
     case netdev::NetdevEvent::kGoingDown:
-      // While the link still carries the last messages of IGMP and MLD.
+      // As Linux, nothing is said about the groups: routers find out by their timers, and the
+      // groups are reported again when the device is up. Here and not at kDown, so that nothing is
+      // armed or waiting when the device closes.
       if (running_) Stop();
       for (InterfaceAddress& a : addresses_) {
         if (NeedsDetection(a)) a.state = AddressState::kTentative;
@@ -138,7 +139,7 @@ void Interface::CancelDetection(const IpAddress& address) {
   }
 }
 
-// RFC 5227 §2.3, RFC 4861 §7.2.6, RFC 9131.
+// RFC 5227 §2.3, RFC 4861 §7.2.6.
 void Interface::Announce(const IpAddress& address) {
   if (device_.is_loopback() || !stack_.config().announce_addresses) return;
   if (address.is_v4()) {

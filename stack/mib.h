@@ -31,7 +31,7 @@ namespace tapwire {
   X(frag_oks, "FragOKs", "Datagrams fragmented")                                                 \
   X(frag_fails, "FragFails", "Datagrams that would not be fragmented (DF, IPv6 too big)")        \
   X(frag_creates, "FragCreates", "Fragments made")
-TW_COUNTER_STRUCT(IpCounters, TAPWIRE_IP_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(IpCounters, TAPWIRE_IP_COUNTERS);
 
 #define TAPWIRE_ICMP_COUNTERS(X)                                                                \
   X(in_msgs, "InMsgs", "ICMP messages received, also those in error")                           \
@@ -57,7 +57,7 @@ TW_COUNTER_STRUCT(IpCounters, TAPWIRE_IP_COUNTERS);
   X(in_neighbor_advertisements, "InNeighborAdvertisements", "Neighbor advertisements received") \
   X(out_neighbor_solicits, "OutNeighborSolicits", "Neighbor solicitations sent")                \
   X(out_neighbor_advertisements, "OutNeighborAdvertisements", "Neighbor advertisements sent")
-TW_COUNTER_STRUCT(IcmpCounters, TAPWIRE_ICMP_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(IcmpCounters, TAPWIRE_ICMP_COUNTERS);
 
 #define TAPWIRE_UDP_COUNTERS(X)                                                            \
   X(in_datagrams, "InDatagrams", "Datagrams delivered to a socket")                        \
@@ -68,7 +68,7 @@ TW_COUNTER_STRUCT(IcmpCounters, TAPWIRE_ICMP_COUNTERS);
   X(sndbuf_errors, "SndbufErrors", "Sends refused for lack of memory")                     \
   X(in_csum_errors, "InCsumErrors", "Datagrams with a wrong checksum")                     \
   X(ignored_multi, "IgnoredMulti", "Multicast datagrams nobody joined for")
-TW_COUNTER_STRUCT(UdpCounters, TAPWIRE_UDP_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(UdpCounters, TAPWIRE_UDP_COUNTERS);
 
 #define TAPWIRE_ARP_COUNTERS(X)                                        \
   X(in_requests, "InRequests", "ARP requests received")                \
@@ -76,7 +76,7 @@ TW_COUNTER_STRUCT(UdpCounters, TAPWIRE_UDP_COUNTERS);
   X(out_requests, "OutRequests", "ARP requests sent, probes included") \
   X(out_replies, "OutReplies", "ARP replies sent")                     \
   X(conflicts, "Conflicts", "Packets that claimed one of our addresses")
-TW_COUNTER_STRUCT(ArpCounters, TAPWIRE_ARP_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(ArpCounters, TAPWIRE_ARP_COUNTERS);
 
 #define TAPWIRE_NEIGHBOR_COUNTERS(X)                                                     \
   X(created, "Created", "Entries made")                                                  \
@@ -86,7 +86,7 @@ TW_COUNTER_STRUCT(ArpCounters, TAPWIRE_ARP_COUNTERS);
   X(incomplete_full, "IncompleteFull", "Entries refused since too many were incomplete") \
   X(evicted, "Evicted", "Entries removed to make room")                                  \
   X(static_kept, "StaticKept", "Attempts to change a permanent entry")
-TW_COUNTER_STRUCT(NeighborCounters, TAPWIRE_NEIGHBOR_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(NeighborCounters, TAPWIRE_NEIGHBOR_COUNTERS);
 
 struct Mib {
   IpCounters ip, ip6;

@@ -39,7 +39,7 @@ class TapDevice;
   X(tx_csum_refused, "tx_csum_refused", "Partial checksums the kernel refused; completed") \
   X(probe_refused, "probe_refused", "Start-up probes the kernel refused")                  \
   X(link_lost, "link_lost", "Times the kernel's end was found down")
-TW_COUNTER_STRUCT(TapStats, TAPWIRE_TAP_STATS);
+TAPWIRE_COUNTER_STRUCT(TapStats, TAPWIRE_TAP_STATS);
 
 class TapQueue final : public netdev::PollContext {
  public:

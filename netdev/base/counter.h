@@ -54,21 +54,21 @@ class EnumCounters {
 
 }  // namespace tapwire
 
-#define TW_COUNTER_FIELD_(field, name, help) ::tapwire::Counter field;
-#define TW_COUNTER_VISIT_(field, name, help) \
+#define TAPWIRE_COUNTER_FIELD_(field, name, help) ::tapwire::Counter field;
+#define TAPWIRE_COUNTER_VISIT_(field, name, help) \
   visitor(absl::string_view(name), absl::string_view(help), field.value());
 
 // Makes a struct of Counters from a list X(field, "name", "help text"):
 //
 //   #define UDP_COUNTERS(X) X(in_datagrams, "UdpInDatagrams", "Datagrams delivered") X(…) …
-//   TW_COUNTER_STRUCT(UdpCounters, UDP_COUNTERS);
+//   TAPWIRE_COUNTER_STRUCT(UdpCounters, UDP_COUNTERS);
 //
 // ForEach calls visitor(name, help, value) for every field in the order of the list.
-#define TW_COUNTER_STRUCT(Name, LIST)       \
+#define TAPWIRE_COUNTER_STRUCT(Name, LIST)  \
   struct Name {                             \
-    LIST(TW_COUNTER_FIELD_)                 \
+    LIST(TAPWIRE_COUNTER_FIELD_)            \
     template <typename Visitor>             \
     void ForEach(Visitor&& visitor) const { \
-      LIST(TW_COUNTER_VISIT_)               \
+      LIST(TAPWIRE_COUNTER_VISIT_)          \
     }                                       \
   }

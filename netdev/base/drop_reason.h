@@ -171,7 +171,8 @@
   X(kUdpNoMatch, "udp_no_match", "Group or broadcast datagram that no socket takes (RFC 1122 §4.1.3.1)") \
   X(kUdpReceiveBufferFull, "udp_rcvbuf_full", "Receive buffer of the socket is full")                  \
   /* Sockets. */                                                                                       \
-  X(kSocketFilter, "socket_filter", "The socket is tied to another interface (SO_BINDTODEVICE)")
+  X(kSocketFilter, "socket_filter", "The socket is tied to another interface (SO_BINDTODEVICE)")       \
+  X(kPingQueueFull, "ping_queue_full", "Echo reply beyond what a ping socket keeps for its callback")
 // clang-format on
 
 namespace tapwire {

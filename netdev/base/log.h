@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "absl/strings/string_view.h"
+#include "netdev/base/log_every_n.h"
 
 namespace tapwire {
 
@@ -34,18 +35,6 @@ LogSink* SetLogSink(LogSink* sink);
 void SetLogVerbosity(LogLevel level);
 LogLevel LogVerbosity();
 bool LogEnabled(LogLevel level);
-
-// Caller-owned state of a rate limit. One per place or per object, as the caller likes.
-class LogEveryN {
- public:
-  // True on the 1st, (n+1)th, (2n+1)th … call. n = 0 counts as 1.
-  bool ShouldLog(uint64_t n) { return calls_++ % (n == 0 ? 1 : n) == 0; }
-
-  uint64_t calls() const { return calls_; }
-
- private:
-  uint64_t calls_ = 0;
-};
 
 namespace internal {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "netdev/base/log.h"
+#include "netdev/base/log_every_n.h"
 #include "netdev/packet/packet.h"
 #include "netdev/wire/arp.h"
 #include "stack/neighbor.h"

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "netdev/base/log.h"
 #include "stack/interface.h"
 #include "stack/stack.h"
 

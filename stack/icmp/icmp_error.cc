@@ -34,19 +34,33 @@ constexpr size_t kMaxQuote4 = 576 - wire::Ipv4Header::kMinLength - kIcmpHeaderLe
 // RFC 4443 §2.4(c): as much as fits the minimum IPv6 MTU.
 constexpr size_t kMaxQuote6 = wire::kIpv6MinMtu - wire::Ipv6Header::kLength - kIcmpHeaderLength;
 
-// Where the sender has left the checksum to the device, the quote shows the one it would have sent.
-// `out` is the quote; `pulled` bytes of it lie before the data of `offending`.
-void CompleteQuotedChecksum(const Packet& offending, size_t pulled, std::span<uint8_t> out) {
+// Sums the packet from `start` (counted from data(), so negative if it has been pulled) to its end.
+uint16_t ChecksumFrom(const Packet& packet, int32_t start) {
+  wire::InternetChecksum sum;
+  if (start < 0) {
+    const auto from = static_cast<size_t>(start - packet.l3_in_data());
+    sum.Add(packet.l3_bytes().subspan(from, static_cast<size_t>(-start)));
+  }
+  auto skip = static_cast<size_t>(std::max(start, 0));
+  packet.ForEachSpan([&](std::span<const uint8_t> bytes) {
+    const size_t skipped = std::min(skip, bytes.size());
+    skip -= skipped;
+    sum.Add(bytes.subspan(skipped));
+  });
+  return sum.Finish();
+}
+
+// Where the sender has left the checksum to the device, the quote, `out`, shows the one it would
+// have sent.
+void CompleteQuotedChecksum(const Packet& offending, std::span<uint8_t> out) {
   const PacketMeta& meta = offending.meta;
   if (meta.csum_state != CsumState::kPartial || meta.gso.size != 0) return;
-  const int32_t start = offending.csum_start_in_data() - offending.l3_in_data();
-  const size_t field = static_cast<size_t>(std::max(start, 0)) + meta.csum_offset;
-  if (start < 0 || static_cast<size_t>(start) > pulled || field + 2 > out.size()) return;
-  wire::InternetChecksum sum;
-  const auto from = static_cast<size_t>(start);
-  sum.Add(offending.l3_bytes().subspan(from, pulled - from));
-  offending.ForEachSpan([&](std::span<const uint8_t> bytes) { sum.Add(bytes); });
-  const uint16_t checksum = sum.Finish();
+  const int32_t start = offending.csum_start_in_data();
+  const int32_t start_in_quote = start - offending.l3_in_data();
+  if (start_in_quote < 0) return;
+  const size_t field = static_cast<size_t>(start_in_quote) + meta.csum_offset;
+  if (field + 2 > out.size()) return;
+  const uint16_t checksum = ChecksumFrom(offending, start);
   StoreBe16(&out[field], checksum == 0 ? 0xffff : checksum);  // RFC 768
 }
 
@@ -64,7 +78,7 @@ PacketPtr CopyQuote(SlabPool& pool, const Packet& offending, size_t max_bytes) {
   const size_t from_pulled = std::min(pulled, length);
   std::copy_n(offending.l3_bytes().begin(), from_pulled, out.begin());
   offending.CopyOut(skipped, out.subspan(from_pulled));
-  CompleteQuotedChecksum(offending, pulled, out);
+  CompleteQuotedChecksum(offending, out);
   return quote;
 }
 

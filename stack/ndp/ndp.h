@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "netdev/base/log.h"
+#include "netdev/base/log_every_n.h"
 #include "netdev/packet/packet.h"
 #include "netdev/wire/ndp.h"
 #include "stack/ip.h"

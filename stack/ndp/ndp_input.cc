@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Neighbor Discovery, received messages: validation (RFC 4861 §7.1) and what follows (§7.2).
 
-#include "absl/strings/str_cat.h"
+#include "netdev/base/log.h"
 #include "netdev/wire/icmpv6.h"
 #include "stack/interface.h"
 #include "stack/ndp/ndp.h"

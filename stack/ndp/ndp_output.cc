@@ -59,6 +59,11 @@ void Ndp::StartDad(const Ipv6Address& address) {
   stack.timers().Arm(check.timer, stack.now() + delay);
 }
 
+// To all nodes with the Override flag, also for a new address, where RFC 9131 §6.1.2 would have it
+// go to the routers without the flag: a process that starts cannot know under which MAC its address
+// was known before. After a restart with another one the neighbours have to replace what they hold
+// (RFC 4861 §7.2.6), which without the flag they would not do (§7.2.5), and the routers are among
+// them.
 void Ndp::Announce(const Ipv6Address& address) {
   Cancel(address);
   Check& check = *checks_.emplace_back(std::make_unique<Check>(

@@ -138,7 +138,15 @@ absl::StatusOr<IpAddress> PingSocket::Send(const EchoRequest& request) {
 }
 
 void PingSocket::OnEchoReply(PacketPtr packet, const IpPacketInfo& info, uint16_t sequence) {
-  if (!state_->on_reply || state_->replies.size() >= kMaxQueuedEvents) return;
+  Stack& stack = *state_->stack;
+  if (!state_->on_reply) {
+    stack.Drop(std::move(packet), DropReason::kIcmpEchoReplyUnmatched);
+    return;
+  }
+  if (state_->replies.size() >= kMaxQueuedEvents) {
+    stack.Drop(std::move(packet), DropReason::kPingQueueFull);
+    return;
+  }
   const Time rx_time = packet->meta.rx_time;
   state_->replies.push_back({.source = info.source,
                              .destination = info.destination,
@@ -151,6 +159,8 @@ void PingSocket::OnEchoReply(PacketPtr packet, const IpPacketInfo& info, uint16_
 }
 
 void PingSocket::OnEchoError(const IcmpErrorInfo& error, uint16_t sequence) {
+  // No drop of its own: the stack has dealt with the message, or has counted the request that it
+  // could not send.
   if (!state_->on_error || state_->errors.size() >= kMaxQueuedEvents) return;
   state_->errors.push_back({.status = IcmpErrorStatus(error),
                             .kind = error.kind,

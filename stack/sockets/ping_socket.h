@@ -60,6 +60,8 @@ class PingSocket final : private EchoClient {
   PingSocket& operator=(const PingSocket&) = delete;
 
   uint16_t identifier() const;
+  // Up to 4,096 replies and as many errors wait for the end of a batch; replies beyond that are
+  // dropped (kPingQueueFull), and so are all while no callback is set (kIcmpEchoReplyUnmatched).
   void SetReplyCallback(ReplyCallback on_reply);
   void SetErrorCallback(ErrorCallback on_error);
   // The source address that was used, or why it was not sent (as UdpSocket::Send).

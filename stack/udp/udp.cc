@@ -91,6 +91,7 @@ DropReason Udp::Input(PacketPtr packet, const IpPacketInfo& info) {
   if (IsSuperPacket(*packet, packet->length())) {
     return DeliverSuper(std::move(packet), info, datagram);
   }
+  packet->meta.gso = GsoInfo();  // one datagram, whatever the device might have cut it into
   return DeliverOne(std::move(packet), info, datagram);
 }
 
@@ -107,13 +108,14 @@ DropReason Udp::DeliverOne(PacketPtr packet, const IpPacketInfo& info,
 // A super-packet of a device with UDP segmentation is many datagrams of gso.size bytes.
 DropReason Udp::DeliverSuper(PacketPtr packet, const IpPacketInfo& info,
                              const UdpDatagramInfo& datagram) {
-  // One answer about the whole is enough where nobody listens.
-  if (datagram.delivery == IpDelivery::kUnicast && FindUnicast(datagram) == nullptr) {
-    return DeliverOne(std::move(packet), info, datagram);
-  }
   const size_t size = packet->meta.gso.size;
   const size_t total = packet->length();
   packet->meta.gso = GsoInfo();
+  // One answer about the whole is enough where nobody listens. It quotes the datagram that the
+  // sender handed down: its lengths and, now that it is not to be cut any more, its checksum.
+  if (datagram.delivery == IpDelivery::kUnicast && FindUnicast(datagram) == nullptr) {
+    return DeliverOne(std::move(packet), info, datagram);
+  }
   DropReason last = DropReason::kNone;
   for (size_t offset = 0; offset < total; offset += size) {
     PacketPtr piece = packet->Slice(offset, std::min(size, total - offset), kDefaultHeadroom);

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 #define SAMPLE_COUNTERS(X)                    \
   X(in_frames, "InFrames", "Frames received") \
   X(out_frames, "OutFrames", "Frames sent")
-TW_COUNTER_STRUCT(SampleCounters, SAMPLE_COUNTERS);
+TAPWIRE_COUNTER_STRUCT(SampleCounters, SAMPLE_COUNTERS);
 
 TEST(CounterTest, StructFromListVisitsFieldsInOrder) {
   SampleCounters counters;

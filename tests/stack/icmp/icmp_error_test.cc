@@ -3,6 +3,8 @@
 // quotes, where it comes from, and how many there are.
 #include "stack/icmp/icmp_error.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -176,6 +178,102 @@ TEST_P(IcmpErrorTest, QuoteReachesIntoFragmentsAndBehindPulledHeaders) {
       }
     }
   }
+}
+
+// ---- Checksums that were left to a device ----
+
+class IcmpErrorPartialTest : public IcmpErrorTest {
+ protected:
+  static constexpr size_t kUdpHeader = 8;
+
+  size_t ip_header() const { return v4() ? 20 : 40; }
+  ByteVector UdpDatagram(const ByteVector& payload, std::optional<uint16_t> checksum = {}) const {
+    Frame frame;
+    if (v4()) {
+      frame.Ipv4({.source = kPeer4, .destination = kHost4});
+    } else {
+      frame.Ipv6({.source = kPeer6, .destination = kHost6});
+    }
+    return frame.Udp({.source_port = 1000, .destination_port = 9, .checksum = checksum})
+        .Payload(payload)
+        .Build();
+  }
+  // The same as its sender left it: the pseudo-header's sum stands in the field.
+  PacketPtr Unsummed(const ByteVector& payload) {
+    const ByteVector nothing(kUdpHeader + payload.size());  // zeros add nothing to the sum
+    const auto pseudo =
+        static_cast<uint16_t>(~SimpleTransportChecksum(peer(), host(), 17, nothing));
+    PacketPtr packet = PacketFromBytes(stack_->pool(), UdpDatagram(payload, pseudo));
+    packet->set_l3_here();
+    packet->set_csum_start_in_data(static_cast<int32_t>(ip_header()));
+    packet->meta.csum_offset = 6;
+    packet->meta.csum_state = CsumState::kPartial;
+    return packet;
+  }
+  ByteVector QuoteOf(const Packet& packet) {
+    const IpPacketInfo info{.source = peer(), .destination = host(), .interface = interface_};
+    stack_->SendIcmpError(packet, info, IcmpErrorKind::kPortUnreachable);
+    net_.Run();
+    const auto sent = net_.TakeSent();
+    EXPECT_THAT(sent, SizeIs(1));
+    if (sent.size() != 1) return {};
+    return ByteVector(sent[0].begin() + 14 + (v4() ? 28 : 48), sent[0].end());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, IcmpErrorPartialTest,
+                         ::testing::Values(IpFamily::kV4, IpFamily::kV6), [](const auto& family) {
+                           return family.param == IpFamily::kV4 ? "V4" : "V6";
+                         });
+
+// The checksum covers what is not quoted, too, wherever the stack has got to in the packet.
+TEST_P(IcmpErrorPartialTest, QuoteShowsTheFinishedChecksum) {  // Covers: rfc:ICMP-03
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{32}, size_t{1401}}) {
+    const ByteVector payload = Pattern(size, 7);
+    ByteVector expected = UdpDatagram(payload);
+    expected.resize(std::min(expected.size(), v4() ? size_t{576 - 28} : size_t{1280 - 48}));
+    for (const size_t pulled : {size_t{0}, ip_header(), ip_header() + kUdpHeader}) {
+      SCOPED_TRACE(::testing::Message() << size << " bytes, " << pulled << " pulled");
+      PacketPtr packet = Unsummed(payload);
+      const ByteVector before = BytesOf(*packet);
+      ASSERT_NE(ByteVector(before.begin(), before.begin() + std::ssize(expected)), expected);
+      packet->Pull(pulled);
+      EXPECT_EQ(QuoteOf(*packet), expected);
+      packet->Push(pulled);
+      EXPECT_EQ(BytesOf(*packet), before);  // the packet itself is left alone
+      packet->Push(14);
+      EXPECT_EQ(QuoteOf(*packet), expected);
+    }
+  }
+}
+
+// RFC 768, RFC 8200 §8.1: a sum of 0 is sent as all ones.
+TEST_P(IcmpErrorPartialTest, FinishedChecksumIsNeverZero) {
+  const ByteVector without = UdpDatagram(ByteVector(2));
+  const size_t field = ip_header() + 6;
+  // The checksum, as data, makes the sum of all 0xffff.
+  const ByteVector payload(without.begin() + static_cast<std::ptrdiff_t>(field),
+                           without.begin() + static_cast<std::ptrdiff_t>(field) + 2);
+  const ByteVector quote = QuoteOf(*Unsummed(payload));
+  ASSERT_GE(quote.size(), field + 2);
+  EXPECT_EQ(quote[field], 0xff);
+  EXPECT_EQ(quote[field + 1], 0xff);
+}
+
+// Positions that a device would have been refused for: the bytes are quoted as they are.
+TEST_P(IcmpErrorPartialTest, ImpossiblePositionsChangeNothing) {
+  const auto quote_with = [&](int32_t start, uint16_t offset) {
+    PacketPtr packet = Unsummed(Pattern(32));
+    const ByteVector bytes = BytesOf(*packet);
+    packet->set_csum_start_in_data(start);
+    packet->meta.csum_offset = offset;
+    EXPECT_EQ(QuoteOf(*packet), bytes) << start << " " << offset;
+  };
+  const auto start = static_cast<int32_t>(ip_header());
+  quote_with(start, 39);  // the field ends one byte behind the data
+  quote_with(start, 65535);
+  quote_with(-1, 6);  // before the IP header
+  quote_with(30000, 6);
 }
 
 // ---- When there must not be one ----
