@@ -188,11 +188,35 @@ void Stack::DeliverLocalCopy(PacketPtr packet, const Route& route, const IpSendO
   DeliverTransport(std::move(packet), info);
 }
 
+namespace {
+
+// The numbers are shared, the protocols are not: ICMP and IGMP belong to IPv4 (RFC 792, RFC 9776),
+// ICMPv6 to IPv6 (RFC 4443). In the other family each is unknown, or an IPv4 packet could speak
+// Neighbor Discovery.
+bool BelongsTo(uint8_t protocol, IpFamily family) {
+  switch (protocol) {
+    case wire::IpProtocol::kIcmp:
+    case wire::IpProtocol::kIgmp:
+      return family == IpFamily::kV4;
+    case wire::IpProtocol::kIcmpv6:
+      return family == IpFamily::kV6;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+TransportProtocol* Stack::transport(uint8_t protocol, IpFamily family) const {
+  return BelongsTo(protocol, family) ? transports_[protocol] : nullptr;
+}
+
 DropReason Stack::DeliverTransport(PacketPtr packet, const IpPacketInfo& info) {
-  IpCounters& counters = ip_counters(info.destination.family());
-  if (TransportProtocol* transport = transports_[info.protocol]) {
+  const IpFamily family = info.destination.family();
+  IpCounters& counters = ip_counters(family);
+  if (TransportProtocol* receiver = transport(info.protocol, family)) {
     counters.in_delivers.Inc();
-    return transport->Input(std::move(packet), info);
+    return receiver->Input(std::move(packet), info);
   }
   // RFC 1122 §3.2.2.1: code 2; RFC 8200 §4: parameter problem at the byte that named the protocol.
   counters.in_unknown_protos.Inc();
@@ -244,8 +268,8 @@ void Stack::ReportLocalUnreachable(PacketPtr ip_packet, Interface& interface) {
   error.interface = &interface;
   if (ParseOwnDatagram(bytes, v4, error)) {
     error.reporter = error.source;
-    TransportProtocol* transport = transports_[error.protocol];
-    if (transport != nullptr) static_cast<void>(transport->OnIcmpError(error));
+    TransportProtocol* sender = transport(error.protocol, error.source.family());
+    if (sender != nullptr) static_cast<void>(sender->OnIcmpError(error));
   }
   Drop(std::move(ip_packet), DropReason::kNeighborUnresolved);
 }

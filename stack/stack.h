@@ -99,6 +99,8 @@ class Stack {
     transports_[protocol] = transport;
   }
   TransportProtocol* transport(uint8_t protocol) const { return transports_[protocol]; }
+  // Null also for a protocol of the other family: ICMP and IGMP are IPv4's, ICMPv6 is IPv6's.
+  TransportProtocol* transport(uint8_t protocol, IpFamily family) const;
   // The same for a protocol object that the stack shall own (UDP, TCP are separate libraries).
   void AdoptTransport(uint8_t protocol, std::unique_ptr<TransportProtocol> transport) {
     transports_[protocol] = transport.get();

@@ -41,6 +41,7 @@ bool TurnIntoReply(Packet& packet, const IpPacketInfo& info, const IpAddress& so
   uint8_t* const header = packet.data();
   const uint16_t old_type = LoadBe16(header);
   header[0] = info.source.is_v4() ? wire::Icmpv4Type::kEchoReply : wire::Icmpv6Type::kEchoReply;
+  header[1] = 0;  // whatever code the request had (RFC 792, RFC 4443 §4.2)
   StoreBe16(header + 2, ReplyChecksum(LoadBe16(header + 2), old_type, LoadBe16(header),
                                       info.destination, source));
   return true;

@@ -101,7 +101,7 @@ DropReason DistributeIcmpError(Stack& stack, IcmpErrorInfo error, std::span<cons
   error.protocol = quote.protocol;
   error.transport = quote.transport;
   error.interface = info.interface;
-  TransportProtocol* transport = stack.transport(quote.protocol);
+  TransportProtocol* transport = stack.transport(quote.protocol, family);
   if (transport == nullptr || !transport->OnIcmpError(error)) return DropReason::kIcmpQuoteMismatch;
   return too_big ? LearnPathMtu(stack, error, quote.length) : DropReason::kNone;
 }

@@ -129,6 +129,34 @@ TEST_P(StackTest, UnknownProtocolIsAnsweredAndCounted) {
   }
 }
 
+// The numbers are shared by both families, ICMP and ICMPv6 are not: a neighbor advertisement in an
+// IPv4 packet must not get to Neighbor Discovery.
+TEST_P(StackTest, ControlProtocolsOfTheOtherFamilyAreUnknown) {
+  interface->neighbors(family()).OnSolicited(peer(), kPeerMac, true);
+  const uint8_t icmp = v4() ? 58 : 1;
+  Frame frame;
+  frame.Eth(kPeerMac, kHostMac);
+  if (v4()) {
+    frame.Ipv4({.source = peer().v4(), .destination = host().v4(), .ttl = 255, .protocol = icmp});
+    frame.NeighborAdvertisement(
+        {.target = kPeer6, .link_address = testutil::kOtherMac, .override_flag = true});
+  } else {
+    frame.Ipv6({.source = peer().v6(), .destination = host().v6(), .next_header = icmp});
+    frame.Echo4({.id = 1, .seq = 1});
+  }
+  net->Inject(frame.Build());
+  EXPECT_EQ(drops(DropReason::kUnknownProtocol), 1u);
+  EXPECT_EQ(stack->ip_counters(family()).in_unknown_protos.value(), 1u);
+  const auto frames = TakeFrames();
+  ASSERT_THAT(frames, SizeIs(1));
+  const testutil::FrameView view = testutil::Dissect(frames[0]);
+  EXPECT_EQ(view.type, v4() ? 3 : 4);  // protocol unreachable, parameter problem
+  if (v4()) return;
+  Receive(host(), 2, peer());  // IGMP
+  EXPECT_EQ(drops(DropReason::kUnknownProtocol), 2u);
+  TakeFrames();
+}
+
 // A transport of UDP's number that is not there: what is asked is only where copies go.
 class GroupCopyTest : public StackTest {
  protected:

@@ -97,6 +97,13 @@ TEST_P(EchoTest, ReplyIsTheRequestSentBack) {
   EXPECT_EQ(counters().out_echo_reps.value(), 1u);
 }
 
+TEST_P(EchoTest, CodeOfTheReplyIsZeroWhateverTheRequestHad) {
+  for (const uint8_t code : {uint8_t{1}, uint8_t{4}, uint8_t{255}}) {
+    net_.Inject(Request({.id = 1, .seq = 1, .code = code}).Payload("x").Build());
+    EXPECT_THAT(net_.TakeSent(), ElementsAre(IsEth(IsEchoReply(CodeIs(0)))));
+  }
+}
+
 TEST_P(EchoTest, EverySizeUpToTheLargestIsAnswered) {  // Covers: rfc:ICMP-09, rfc:IP-09
   const size_t largest = v4() ? 65507 : 65527;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{55}, size_t{1452}, size_t{1472},
