@@ -3,10 +3,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "apps/command.h"
+#include "apps/report.h"
+#include "apps/start_up.h"
 
 namespace tapwire::apps {
 namespace {
@@ -23,21 +26,23 @@ int ReportUsageError(const CLI::App& root, const CLI::ParseError& error,
   if (root.get_subcommands().empty() && !unknown.empty())
     message = "unknown command '" + unknown + "'";
   while (!message.empty() && message.back() == '\n') message.pop_back();
-  for (char& c : message) c = c == '\n' ? ' ' : c;
-  std::fprintf(stderr, "tapwire: %s (see '%s --help')\n", message.c_str(), command.c_str());
+  std::fprintf(stderr, "tapwire: %s (see '%s --help')\n", OneLine(message).c_str(),
+               command.c_str());
   return kUsageError;
 }
 
 }  // namespace
 
 int RunCommandLine(int argc, const char* const* argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, not a reason to die
+  CatchSignal(SIGPIPE);
+  CatchSignal(SIGUSR1);
   int exit_code = 0;
   CLI::App root("tapwire: a TCP/IP host of your own on a TAP device, in an ordinary process");
   root.name("tapwire");
   root.set_version_flag("-V,--version", "tapwire " TAPWIRE_VERSION);
   root.require_subcommand(1);
   root.fallthrough(false);
+  root.option_defaults()->disable_flag_override();  // no --stats=5
   RegisterPing(root, exit_code);
   RegisterEcho(root, exit_code);
   RegisterRun(root, exit_code);
@@ -46,13 +51,16 @@ int RunCommandLine(int argc, const char* const* argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    return root.exit(wanted);
+    // Not straight to std::cout, where the reason of a failure would be lost.
+    std::ostringstream text;
+    const int code = root.exit(wanted, text);
+    std::fputs(text.str().c_str(), stdout);
+    return FinishOutput(code);
   } catch (const CLI::ParseError& error) {
     const std::string first = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
     return ReportUsageError(root, error, first);
   }
-  if (std::fflush(stdout) != 0) return 1;
-  return exit_code;
+  return FinishOutput(exit_code);
 }
 
 }  // namespace tapwire::apps

@@ -3,8 +3,6 @@
 
 #include "apps/host.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include "netdev/base/status_util.h"
 #include "netdev/registry.h"
 #include "netdev/veth.h"
+#include "stack/path_mtu.h"
 #include "stack/udp/udp.h"
 
 namespace tapwire::apps {
@@ -35,6 +34,7 @@ Host::Host(uv_loop_t* loop, const HostOptions& options) : loop_(loop), options_(
 // In the reverse order of building: callbacks first, then what they might touch.
 Host::~Host() {
   signals_.reset();
+  holder_watch_.reset();
   capture_.reset();
   stack_.reset();
   peer_stack_.reset();
@@ -76,6 +76,21 @@ absl::Status Host::OpenTap() {
     Stop(why);
   });
   TW_ASSIGN_OR_RETURN(device_, context_->registry().Register(*std::move(tap)));
+  return WatchHolder(device);
+}
+
+// The end of the process that holds the user namespace does not stop the TAP, so nothing else would
+// tell of it.
+absl::Status Host::WatchHolder(const drivers::TapDevice& tap) {
+  if (tap.userns_watch_fd() < 0) return absl::OkStatus();
+  TW_ASSIGN_OR_RETURN(
+      holder_watch_,
+      UvReadable::Watch(loop_, tap.userns_watch_fd(), [this, pid = tap.userns_holder()] {
+        std::fprintf(stderr,
+                     "tapwire: %s: the helper process of its user namespace (pid %d) has ended; "
+                     "userns-exec cannot enter it any more, the TAP works on\n",
+                     device_->name().c_str(), pid);
+      }));
   return absl::OkStatus();
 }
 
@@ -89,9 +104,6 @@ absl::Status Host::OpenVeth() {
   std::pair<netdev::NetDevice*, netdev::NetDevice*> pair;
   TW_ASSIGN_OR_RETURN(pair, netdev::CreateVethPair(*context_, veth));
   device_ = pair.first;
-  if (options_.addresses.empty()) {
-    options_.addresses = {*IpPrefix::Parse(kVethAddr4), *IpPrefix::Parse(kVethAddr6)};
-  }
   return StartPeer(*pair.second);
 }
 
@@ -104,6 +116,8 @@ absl::Status Host::StartPeer(netdev::NetDevice& device) {
   TW_ASSIGN_OR_RETURN(peer, peer_stack_->AddInterface(device));
   TW_RETURN_IF_ERROR(device.Up());
   TW_RETURN_IF_ERROR(peer->AddAddress(*IpPrefix::Parse(kVethPeer4)));
+  // RFC 8200 §5: a smaller link carries IPv4 only.
+  if (device.mtu() < kIpv6MinimumMtu) return absl::OkStatus();
   return peer->AddAddress(*IpPrefix::Parse(kVethPeer6));
 }
 
@@ -135,33 +149,30 @@ absl::Status Host::StartCapture() {
   const auto wall =
       std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
   const Duration offset = wall - context_->RefreshNow().time_since_epoch();
-  capture_ = std::make_unique<Capture>(std::move(file), options_.pcap_raw, offset);
+  capture_ = std::make_unique<Capture>(std::make_unique<CaptureSink>(std::move(file)),
+                                       options_.pcap_raw, offset);
   capture_->tap.Attach(*device_);
   return absl::OkStatus();
 }
 
 absl::Status Host::StartSignals() {
   signals_ = std::make_unique<Signals>(loop_);
-  signals_->On(SIGINT, [this] { OnInterrupt(); });
-  signals_->On(SIGTERM, [this] { OnInterrupt(); });
-  signals_->On(SIGUSR1, [this] { PrintStats(stderr); });
-  return absl::OkStatus();
+  TW_RETURN_IF_ERROR(signals_->OnInterrupt([this] {
+    if (on_interrupt_) {
+      on_interrupt_();
+    } else {
+      Stop();
+    }
+  }));
+  return signals_->On(SIGUSR1, [this] { PrintStats(stderr); });
 }
 
-void Host::SetQuitCallback(absl::AnyInvocable<void()> on_quit) {
+absl::Status Host::SetQuitCallback(absl::AnyInvocable<void()> on_quit) {
   on_quit_ = std::move(on_quit);
-  signals_->On(SIGQUIT, [this] { on_quit_(); });
+  return signals_->On(SIGQUIT, [this] { on_quit_(); });
 }
 
-// The second one means it: no summary, no clean-up that could hang.
-void Host::OnInterrupt() {
-  if (std::exchange(interrupted_, true)) _exit(130);
-  if (on_interrupt_) {
-    on_interrupt_();
-  } else {
-    Stop();
-  }
-}
+bool Host::capture_failed() const { return capture_ != nullptr && !capture_->writer.status().ok(); }
 
 void Host::OnAddress(const IpAddress& address, bool duplicate) {
   for (const IpPrefix& wanted : options_.addresses) {
@@ -192,7 +203,7 @@ absl::Status Host::Run(ReadyCallback on_ready) {
   if (device_lost_ || !result_.ok()) return result_;
   CheckReady();
   uv_run(loop_, UV_RUN_DEFAULT);
-  if (capture_ && result_.ok()) result_ = capture_->writer.Flush();
+  if (capture_) (void)capture_->writer.Flush();  // see capture_failed()
   return result_;
 }
 

@@ -22,6 +22,9 @@ class UvRunner;
 
 namespace tapwire::apps {
 
+class Signals;
+class UvReadable;
+
 class Host final {
  public:
   // Opens the device, starts the stack and addresses it. Errors name the file, the errno and a
@@ -38,8 +41,8 @@ class Host final {
   void SetInterruptCallback(absl::AnyInvocable<void()> on_interrupt) {
     on_interrupt_ = std::move(on_interrupt);
   }
-  // SIGQUIT (ping's interim line) and SIGUSR1 (statistics, the default).
-  void SetQuitCallback(absl::AnyInvocable<void()> on_quit);
+  // SIGQUIT (ping's interim line). Fails if the process is out of descriptors.
+  absl::Status SetQuitCallback(absl::AnyInvocable<void()> on_quit);
 
   uv_loop_t* loop() const { return loop_; }
   netdev::NetContext& context() { return *context_; }
@@ -52,9 +55,10 @@ class Host final {
   void PrintStats(std::FILE* out) const;
   // --stats was given.
   bool wants_stats() const { return options_.stats; }
+  // The capture is not whole; said on stderr when it happened. Known for sure after Run().
+  bool capture_failed() const;
 
  private:
-  struct Signals;
   struct Environment;
   struct Capture;
   Host(uv_loop_t* loop, const HostOptions& options);
@@ -69,7 +73,7 @@ class Host final {
   absl::Status StartSignals();
   void OnAddress(const IpAddress& address, bool duplicate);
   void CheckReady();
-  void OnInterrupt();
+  absl::Status WatchHolder(const drivers::TapDevice& tap);
 
   uv_loop_t* loop_;
   HostOptions options_;
@@ -79,19 +83,13 @@ class Host final {
   std::unique_ptr<Stack> stack_, peer_stack_;
   std::unique_ptr<UvRunner> runner_;
   std::unique_ptr<Signals> signals_;
+  std::unique_ptr<UvReadable> holder_watch_;
   Interface* interface_ = nullptr;
   netdev::NetDevice* device_ = nullptr;
   ReadyCallback on_ready_;
   absl::AnyInvocable<void()> on_interrupt_, on_quit_;
   absl::Status address_status_, result_;
-  bool interrupted_ = false;
   bool device_lost_ = false;
 };
-
-// The IP addresses the peer of `--net veth` has, and the default for `--addr` there.
-inline constexpr char kVethPeer4[] = "10.9.0.1/24";
-inline constexpr char kVethPeer6[] = "fd00:9::1/64";
-inline constexpr char kVethAddr4[] = "10.9.0.2/24";
-inline constexpr char kVethAddr6[] = "fd00:9::2/64";
 
 }  // namespace tapwire::apps

@@ -28,6 +28,13 @@ struct HostFlags {
 };
 void AddHostFlags(CLI::App& command, HostFlags& flags);
 
+// The IP addresses the peer of `--net veth` has, and the defaults for `--addr` there; IPv6 only on
+// a link that can carry it.
+inline constexpr char kVethPeer4[] = "10.9.0.1/24";
+inline constexpr char kVethPeer6[] = "fd00:9::1/64";
+inline constexpr char kVethAddr4[] = "10.9.0.2/24";
+inline constexpr char kVethAddr6[] = "fd00:9::2/64";
+
 enum class DeviceKind { kTap, kVeth };
 // `auto` is what Linux does: IPv6 addresses are checked, IPv4 ones are not.
 enum class DadMode { kAuto, kOn, kOff };
@@ -43,10 +50,11 @@ struct HostOptions {
   bool stats = false;
   DadMode dad = DadMode::kAuto;
 };
-// kInvalidArgument with a message that names the flag and what it should have been.
+// kInvalidArgument with a message that names the flag and what it should have been. Also refuses
+// what is well-formed and can never work, as a gateway that is a subnet's own address.
 absl::StatusOr<HostOptions> ParseHostFlags(const HostFlags& flags);
 
-// "tap,name=tw0,mtu=1500,csum=off" into `options`.
+// "tap,name=tw0,mtu=1500,csum=off" into `options`. Each key once, but for kernel=.
 absl::Status ParseNetSpec(absl::string_view spec, HostOptions& options);
 
 }  // namespace tapwire::apps

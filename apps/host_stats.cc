@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/host.h"
+#include "apps/report.h"
 #include "netdev/registry.h"
 #include "stack/mib.h"
 
@@ -60,7 +61,7 @@ void Host::PrintStats(std::FILE* out) const {
   printer.List("Arp", mib.arp);
   printer.List("Neighbor", mib.neighbor);
   printer.Drops("drop.", stack_->drops());
-  std::fflush(out);
+  FlushOutput(out);
 }
 
 }  // namespace tapwire::apps

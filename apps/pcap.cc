@@ -20,7 +20,7 @@ struct CheckFlags {
   bool quiet = false;
 };
 
-// 0 nothing wrong, 1 findings or an unreadable file.
+// 0 nothing wrong, 1 findings or a file that cannot be read to its end.
 int RunCheck(const CheckFlags& flags) {
   capture::CheckFileOptions options;
   options.mtu = flags.mtu;
@@ -31,8 +31,12 @@ int RunCheck(const CheckFlags& flags) {
     return 1;
   }
   const auto from = flags.quiet ? capture::Severity::kWarning : capture::Severity::kNote;
+  const bool complete = report->incomplete.empty();
+  if (!complete) {
+    report->incomplete = OneLine(report->incomplete) + "; what follows there was not checked";
+  }
   std::fputs(report->ToString(from).c_str(), stdout);
-  return report->clean() ? 0 : 1;
+  return complete && report->clean() ? 0 : 1;
 }
 
 }  // namespace

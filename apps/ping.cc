@@ -40,6 +40,27 @@ struct PingFlags {
   bool v4 = false, v6 = false;
 };
 
+bool IsBroadcast(Host& host, const IpAddress& address) {
+  if (address.IsLimitedBroadcast()) return true;
+  for (const InterfaceAddress& own : host.interface().addresses()) {
+    const std::optional<Ipv4Address> broadcast = own.prefix().Broadcast();
+    if (broadcast.has_value() && address == IpAddress(*broadcast)) return true;
+  }
+  return false;
+}
+
+// A number in this range; unlike CLI::Range, NaN is not.
+CLI::Validator SecondsFrom(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) {
+        double seconds = 0;
+        const bool good = absl::SimpleAtod(text, &seconds) && seconds >= low && seconds <= high;
+        return good ? std::string()
+                    : absl::StrCat("'", text, "' is not a number from ", low, " to ", high);
+      },
+      absl::StrCat("SECONDS in [", low, " - ", high, "]"));
+}
+
 // One run of ping: sends on a timer, prints what comes back, stops the host when it is done.
 class PingRun {
  public:
@@ -47,6 +68,7 @@ class PingRun {
       : host_(host),
         flags_(flags),
         target_(target),
+        to_one_host_(!target.address.IsMulticast() && !IsBroadcast(host, target.address)),
         send_timer_(host.loop()),
         end_timer_(host.loop()) {}
 
@@ -70,6 +92,7 @@ class PingRun {
   Host& host_;
   const PingFlags& flags_;
   Endpoint target_;
+  const bool to_one_host_;  // no group and no broadcast, where anybody may answer
   std::unique_ptr<PingSocket> socket_;
   UvTimer send_timer_, end_timer_;
   PingStats stats_;
@@ -100,7 +123,7 @@ absl::Status PingRun::Start() {
   } else {
     std::printf("PING %s (%s) %u data bytes\n", name.c_str(), name.c_str(), flags_.size);
   }
-  std::fflush(stdout);
+  FlushOutput();
   started_ = last_event_ = host_.context().RefreshNow();
   if (flags_.deadline_s > 0) end_timer_.Start(flags_.deadline_s, [this] { Finish(); });
   SendNext();
@@ -160,10 +183,11 @@ void PingRun::PrintReply(const EchoReply& reply, size_t size, Duration rtt, bool
     const auto wall = std::chrono::system_clock::now().time_since_epoch();
     stamp = absl::StrFormat("[%.6f] ", std::chrono::duration<double>(wall).count());
   }
-  std::printf("%s%zu bytes from %s: icmp_seq=%u ttl=%u time=%s ms%s\n", stamp.c_str(), size + 8,
+  const bool different = to_one_host_ && reply.source != target_.address;
+  std::printf("%s%zu bytes from %s: icmp_seq=%u ttl=%u time=%s ms%s%s\n", stamp.c_str(), size + 8,
               reply.source.ToString().c_str(), reply.sequence, reply.ttl, FormatRtt(rtt).c_str(),
-              duplicate ? " (DUP!)" : "");
-  std::fflush(stdout);
+              duplicate ? " (DUP!)" : "", different ? " (DIFFERENT ADDRESS!)" : "");
+  FlushOutput();
 }
 
 void PingRun::OnError(const EchoError& error) {
@@ -172,7 +196,7 @@ void PingRun::OnError(const EchoError& error) {
   if (flags_.quiet) return;
   std::printf("From %s icmp_seq=%u %s\n", error.reporter.ToString().c_str(), error.sequence,
               DescribeIcmpError(error.kind, error.value).c_str());
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 void PingRun::Finish() {
@@ -208,22 +232,24 @@ absl::StatusOr<Endpoint> ResolveTarget(const PingFlags& flags, Host& host) {
 int RunPing(const HostFlags& host_flags, const PingFlags& flags) {
   absl::StatusOr<HostOptions> options = ParseHostFlags(host_flags);
   if (!options.ok()) return ReportError("ping", options.status(), kOtherError);
-  UvLoop loop;
-  absl::StatusOr<std::unique_ptr<Host>> created = Host::Create(loop.get(), *options);
+  absl::StatusOr<std::unique_ptr<UvLoop>> loop = UvLoop::Create();
+  if (!loop.ok()) return ReportError("ping", loop.status(), kOtherError);
+  absl::StatusOr<std::unique_ptr<Host>> created = Host::Create((*loop)->get(), *options);
   if (!created.ok()) return ReportError("ping", created.status(), kOtherError);
   Host& host = **created;
   absl::StatusOr<Endpoint> target = ResolveTarget(flags, host);
   if (!target.ok()) return ReportError("ping", target.status(), kOtherError);
   PingRun run(host, flags, *target);
   host.SetInterruptCallback([&] { run.Finish(); });
-  host.SetQuitCallback([&] { run.PrintInterim(); });
-  const absl::Status status = host.Run([&](absl::Status ready) {
+  absl::Status status = host.SetQuitCallback([&] { run.PrintInterim(); });
+  if (!status.ok()) return ReportError("ping", status, kOtherError);
+  status = host.Run([&](absl::Status ready) {
     if (ready.ok()) ready = run.Start();
     if (!ready.ok()) host.Stop(ready);
   });
   if (host.wants_stats()) host.PrintStats(stdout);
   if (!status.ok()) return ReportError("ping", status, kOtherError);
-  return run.exit_code();
+  return host.capture_failed() ? kOtherError : run.exit_code();
 }
 
 }  // namespace
@@ -238,11 +264,11 @@ void RegisterPing(CLI::App& root, int& exit_code) {
   command->add_option("-c", flags->count, "stop after this many requests")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}));
   command->add_option("-i", flags->interval_s, "seconds between requests")
-      ->check(CLI::Range(0.001, 86400.0));
+      ->check(SecondsFrom(0.001, 86400.0));
   command->add_option("-W", flags->timeout_s, "seconds to wait for the last replies")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(SecondsFrom(0.0, 86400.0));
   command->add_option("-w", flags->deadline_s, "seconds after which to stop")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(SecondsFrom(0.0, 1e9));
   command->add_option("-s", flags->size, "bytes of data")->check(CLI::Range(0, 65527));
   command->add_option("-t", flags->ttl, "TTL or hop limit")->check(CLI::Range(1, 255));
   command->add_option("-M", flags->pmtu, "do: set DF; want, dont: allow fragments")

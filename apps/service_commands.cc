@@ -21,8 +21,9 @@ namespace {
 int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
   absl::StatusOr<HostOptions> options = ParseHostFlags(flags);
   if (!options.ok()) return ReportError(command, options.status());
-  UvLoop loop;
-  absl::StatusOr<std::unique_ptr<Host>> created = Host::Create(loop.get(), *options);
+  absl::StatusOr<std::unique_ptr<UvLoop>> loop = UvLoop::Create();
+  if (!loop.ok()) return ReportError(command, loop.status());
+  absl::StatusOr<std::unique_ptr<Host>> created = Host::Create((*loop)->get(), *options);
   if (!created.ok()) return ReportError(command, created.status());
   Host& host = **created;
   std::unique_ptr<UdpEcho> echo;
@@ -35,7 +36,7 @@ int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
     if (!ready.ok()) return host.Stop(ready);
     const std::string service = echo_port == 0 ? "" : absl::StrCat(" echo ", echo_port, "/udp");
     std::printf("ready: %s%s\n", host.Describe().c_str(), service.c_str());
-    std::fflush(stdout);
+    FlushOutput();
   });
   if (echo) {
     std::printf("echo: %llu datagrams, %llu bytes, %llu send errors\n",
@@ -44,7 +45,8 @@ int RunHost(const char* command, const HostFlags& flags, uint16_t echo_port) {
                 static_cast<unsigned long long>(echo->send_errors()));
   }
   if (host.wants_stats()) host.PrintStats(stdout);
-  return status.ok() ? 0 : ReportError(command, status);
+  if (!status.ok()) return ReportError(command, status);
+  return host.capture_failed() ? 1 : 0;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,7 +63,7 @@ void RegisterUsernsExec(CLI::App& root, int& exit_code) {
       "run a command in the network namespace of a running --userns process: -- CMD ARGS…");
   auto flags = std::make_shared<ExecFlags>();
   command->add_option("--pid", flags->pid, "process id of that process; default: the only one")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->add_option("command", flags->command, "command and its arguments, after --")->required();
   command->callback([flags, &exit_code] { exit_code = RunExec(*flags); });
 }

@@ -3,20 +3,38 @@
 // only in its close callback, so each handle lives on the heap and outlives its owner until then.
 #pragma once
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
-#include "netdev/base/check.h"
+#include "absl/status/statusor.h"
+#include "netdev/base/status_util.h"
 #include "uv.h"
 
 namespace tapwire::apps {
 
 class UvLoop {
  public:
-  UvLoop() { TW_CHECK(uv_loop_init(&loop_) == 0, "libuv could not make a loop"); }
+  // Fails if the process is out of descriptors or memory.
+  static absl::StatusOr<std::unique_ptr<UvLoop>> Create() {
+    std::unique_ptr<UvLoop> made(new UvLoop());
+    int err = MissingDescriptors();
+    if (err == 0) err = -uv_loop_init(&made->loop_);
+    if (err != 0) {
+      return ErrnoStatus(err, "make an event loop (a higher limit, ulimit -n, may help)");
+    }
+    made->open_ = true;
+    return made;
+  }
   ~UvLoop() {
+    if (!open_) return;
     uv_run(&loop_, UV_RUN_DEFAULT);  // lets close callbacks run
     uv_loop_close(&loop_);
   }
@@ -25,7 +43,28 @@ class UvLoop {
   uv_loop_t* get() { return &loop_; }
 
  private:
+  UvLoop() = default;
+
+  // 0, or the errno if there are fewer free descriptors than a loop takes: libuv aborts where it
+  // cannot make the first pipe of the process.
+  static int MissingDescriptors() {
+    std::array<int, 8> fds;
+    size_t made = 0;
+    int err = 0;
+    while (made < fds.size() && err == 0) {
+      const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      if (fd < 0) {
+        err = errno;
+      } else {
+        fds[made++] = fd;
+      }
+    }
+    while (made > 0) close(fds[--made]);
+    return err;
+  }
+
   uv_loop_t loop_;
+  bool open_ = false;
 };
 
 // A one-shot timer; starting it again moves it. Keeps the loop alive only while it is armed.

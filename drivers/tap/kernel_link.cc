@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "drivers/tap/kernel_link.h"
 
+#include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -50,15 +52,15 @@ class Request {
   size_t length_ = 0;
 };
 
-// ioctl on an interface by name, through a throw-away socket. False if it failed.
-bool InterfaceIoctl(unsigned long request, const char* name, ifreq& result) {
+// ioctl on an interface by name, through a throw-away socket. The other fields of `io` are the
+// caller's.
+int InterfaceIoctl(unsigned long request, const char* name, ifreq& io) {
   UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) {
-    return false;
+    return errno;
   }
-  std::memset(&result, 0, sizeof(result));
-  std::strncpy(result.ifr_name, name, IFNAMSIZ - 1);
-  return ioctl(socket.get(), request, &result) == 0;
+  std::strncpy(io.ifr_name, name, IFNAMSIZ - 1);
+  return ioctl(socket.get(), request, &io) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -74,22 +76,30 @@ int KernelLink::Open() {
   return 0;
 }
 
-int KernelLink::IndexOf(const char* name) {
-  ifreq result;
-  return InterfaceIoctl(SIOCGIFINDEX, name, result) ? result.ifr_ifindex : 0;
+int KernelLink::IndexOf(const char* name, int& ifindex) {
+  ifreq io = {};
+  const int err = InterfaceIoctl(SIOCGIFINDEX, name, io);
+  ifindex = err == 0 ? io.ifr_ifindex : 0;
+  return err;
 }
 
 uint32_t KernelLink::MtuOf(const char* name) {
-  ifreq result;
-  return InterfaceIoctl(SIOCGIFMTU, name, result) ? static_cast<uint32_t>(result.ifr_mtu) : 0;
+  ifreq io = {};
+  return InterfaceIoctl(SIOCGIFMTU, name, io) == 0 ? static_cast<uint32_t>(io.ifr_mtu) : 0;
 }
 
 int KernelLink::SetMtuOf(const char* name, uint32_t mtu) {
-  UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = {};
-  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
-  request.ifr_mtu = static_cast<int>(mtu);
-  return socket.valid() && ioctl(socket.get(), SIOCSIFMTU, &request) == 0 ? 0 : errno;
+  ifreq io = {};
+  io.ifr_mtu = static_cast<int>(mtu);
+  return InterfaceIoctl(SIOCSIFMTU, name, io);
+}
+
+uint32_t KernelLink::AttachedQueuesOf(const char* name) {
+  ethtool_channels channels = {};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq io = {};
+  io.ifr_data = reinterpret_cast<char*>(&channels);
+  return InterfaceIoctl(SIOCETHTOOL, name, io) == 0 ? channels.combined_count : 0;
 }
 
 int KernelLink::Transact(std::span<const uint8_t> request) {

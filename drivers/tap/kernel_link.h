@@ -18,11 +18,14 @@ namespace tapwire::drivers {
 class KernelLink {
  public:
   int Open();
-  // Interface index of `name`; 0 if there is none here.
-  static int IndexOf(const char* name);
+  // Interface index of `name`; ENODEV if there is none here.
+  static int IndexOf(const char* name, int& ifindex);
   // MTU of `name` in this network namespace; 0 if there is none here.
   static uint32_t MtuOf(const char* name);
   static int SetMtuOf(const char* name, uint32_t mtu);
+  // Queues of the TAP `name` that descriptors are attached to, of all processes; 0 if this network
+  // namespace has no such TAP or its kernel does not tell.
+  static uint32_t AttachedQueuesOf(const char* name);
 
   // Brings an interface up; mtu 0 leaves the MTU.
   int SetUp(int ifindex, uint32_t mtu);

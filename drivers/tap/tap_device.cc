@@ -278,7 +278,8 @@ absl::Status TapDevice::OnUp() {
 
 void TapDevice::OnDown() {
   was_down_ = true;
-  if (!gone_) {
+  // The carrier belongs to the interface, not to our queues of it.
+  if (!gone_ && !IsSharedTap(link_)) {
     SetTapCarrier(link_, false);
   }
   for (const std::unique_ptr<TapQueue>& queue : queues_) {

@@ -79,6 +79,9 @@ class TapDevice final : public netdev::NetDevice {
   uint64_t write_errors(int err) const;
   // The process that holds the user namespace; 0 without one.
   pid_t userns_holder() const { return userns_ == nullptr ? 0 : userns_->holder_pid(); }
+  // Becomes readable when that process ends before the device, after which no other program can
+  // enter the namespace; the TAP itself works on. -1 without one. Owned by the device.
+  int userns_watch_fd() const { return userns_ == nullptr ? -1 : userns_->watch_fd(); }
 
   // The interface was removed while in use. The device has gone down for good.
   bool gone() const { return gone_; }

@@ -7,11 +7,12 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "drivers/tap/kernel_link.h"
 #include "drivers/tap/system_error.h"
@@ -24,14 +25,10 @@ namespace {
 constexpr unsigned kTunFUso4 = 0x20;
 constexpr unsigned kTunFUso6 = 0x40;
 
-absl::Status CheckName(absl::string_view name) {
-  if (name.size() > kMaxInterfaceName || absl::StrContains(name, "/") ||
-      name.find_first_of(" \t\n") != absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("TAP name '", name, "': at most ",
-                                                   kMaxInterfaceName,
-                                                   " bytes, without '/' and white space"));
-  }
-  return absl::OkStatus();
+// As dev_valid_name() of the kernel has it, and no character that would garble a message.
+bool IsNameCharacter(char c) {
+  return !absl::ascii_isspace(static_cast<unsigned char>(c)) &&
+         !absl::ascii_iscntrl(static_cast<unsigned char>(c)) && c != '/' && c != ':' && c != '%';
 }
 
 absl::Status SetNonBlocking(int fd) {
@@ -174,6 +171,18 @@ absl::Status OpenNodeError(int err, absl::string_view path, absl::string_view re
   }
 }
 
+std::string KernelSideRemedy(int err, absl::string_view name, IpFamily family) {
+  if (err == EACCES && family == IpFamily::kV6) {  // what rtnetlink says of disable_ipv6
+    return absl::StrCat("IPv6 is switched off there; as root run: sysctl net.ipv6.conf.", name,
+                        ".disable_ipv6=0");
+  }
+  if (err == EPERM || err == EACCES) {
+    return absl::StrCat("it takes CAP_NET_ADMIN; as root run: ip addr add … dev ", name,
+                        " && ip link set ", name, " up");
+  }
+  return "";
+}
+
 absl::Status PrepareTapLink(TapLink& link) {
   for (const UniqueFd& fd : link.fds) {
     TW_RETURN_IF_ERROR(SetNonBlocking(fd.get()));
@@ -195,6 +204,21 @@ absl::Status PrepareTapLink(TapLink& link) {
 
 }  // namespace internal
 
+absl::Status CheckTapName(absl::string_view name) {
+  std::string fixed(name);
+  if (const size_t number = fixed.find("%d"); number != std::string::npos) {
+    fixed.erase(number, 2);
+  }
+  if (name.size() > kMaxInterfaceName || name == "." || name == ".." ||
+      !std::all_of(fixed.begin(), fixed.end(), IsNameCharacter)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", name, "' is no valid interface name: at most ", kMaxInterfaceName,
+        " bytes, not '.' or '..', without '/', ':', '%' (but one %d is a number that the kernel "
+        "chooses), white space and control characters"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UniqueFd> OpenTapNode(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) {
@@ -209,7 +233,7 @@ absl::StatusOr<UniqueFd> OpenTapNode(const std::string& path) {
 
 absl::StatusOr<TapLink> AttachTap(const std::string& node_path, const std::string& name,
                                   size_t queues) {
-  TW_RETURN_IF_ERROR(CheckName(name));
+  TW_RETURN_IF_ERROR(CheckTapName(name));
   if (queues < 1 || queues > kMaxTapQueues) {
     return absl::InvalidArgumentError(
         absl::StrCat("TAP '", name, "': queues=", queues, " is not in 1..", kMaxTapQueues));
@@ -221,12 +245,16 @@ absl::StatusOr<TapLink> AttachTap(const std::string& node_path, const std::strin
     TW_RETURN_IF_ERROR(Attach(fd.get(), link.name, queues, queues > 1));
     link.fds.push_back(std::move(fd));
   }
+  // The kernel refuses a second owner of a single-queue TAP only.
+  if (KernelLink::AttachedQueuesOf(link.name.c_str()) > queues) {
+    return internal::TunSetIffError(EBUSY, link.name, queues);
+  }
   TW_RETURN_IF_ERROR(internal::PrepareTapLink(link));
   return link;
 }
 
 absl::StatusOr<TapLink> AdoptTap(std::vector<UniqueFd> fds, const std::string& name) {
-  TW_RETURN_IF_ERROR(CheckName(name));
+  TW_RETURN_IF_ERROR(CheckTapName(name));
   if (fds.empty() || fds.size() > kMaxTapQueues) {
     return absl::InvalidArgumentError(absl::StrCat("TAP '", name, "': ", fds.size(),
                                                    " descriptors are not in 1..", kMaxTapQueues));
@@ -274,6 +302,11 @@ TapOffloads SetTapOffloads(const TapLink& link, TapOffloads wanted) {
   return TapOffloads();
 }
 
+bool IsSharedTap(const TapLink& link) {
+  return IsInOurNamespace(link) &&
+         KernelLink::AttachedQueuesOf(link.name.c_str()) > link.fds.size();
+}
+
 bool SetTapCarrier(const TapLink& link, bool on) {
   int carrier = on ? 1 : 0;
   return ioctl(link.fds.front().get(), TUNSETCARRIER, &carrier) == 0;
@@ -309,24 +342,24 @@ absl::Status SetKernelMtu(const std::string& name, uint32_t mtu) {
 
 absl::Status ConfigureKernelSide(const std::string& name, const std::vector<IpPrefix>& addresses,
                                  uint32_t mtu) {
-  const std::string remedy = absl::StrCat("it takes CAP_NET_ADMIN; as root run: ip addr add … dev ",
-                                          name, " && ip link set ", name, " up");
   KernelLink kernel;
   if (const int err = kernel.Open(); err != 0) {
     return SystemError(err, "open a rtnetlink socket");
   }
-  const int ifindex = KernelLink::IndexOf(name.c_str());
-  if (ifindex == 0) {
-    return absl::NotFoundError(
-        absl::StrCat("kernel side of ", name, ": not in this network namespace"));
+  int ifindex = 0;
+  if (const int err = KernelLink::IndexOf(name.c_str(), ifindex); err != 0) {
+    return SystemError(err, absl::StrCat("look for the kernel side of ", name),
+                       err == ENODEV ? "it is not in this network namespace" : "");
   }
   if (const int err = kernel.SetUp(ifindex, mtu); err != 0) {
-    return SystemError(err, absl::StrCat("bring the kernel side of ", name, " up"), remedy);
+    return SystemError(err, absl::StrCat("bring the kernel side of ", name, " up"),
+                       internal::KernelSideRemedy(err, name, IpFamily::kV4));
   }
   for (const IpPrefix& address : addresses) {
     if (const int err = kernel.AddAddress(ifindex, address); err != 0) {
-      return SystemError(
-          err, absl::StrCat("add ", address.ToString(), " to the kernel side of ", name), remedy);
+      return SystemError(err,
+                         absl::StrCat("add ", address.ToString(), " to the kernel side of ", name),
+                         internal::KernelSideRemedy(err, name, address.address.family()));
     }
   }
   return absl::OkStatus();

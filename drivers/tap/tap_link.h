@@ -43,12 +43,18 @@ struct TapOffloads {
   bool operator==(const TapOffloads&) const = default;
 };
 
+// Whether the kernel takes this as the name of an interface. Empty is fine, and so is one "%d" for
+// a number that the kernel chooses.
+absl::Status CheckTapName(absl::string_view name);
+
 // Opens a TUN/TAP device node, non-blocking and close-on-exec.
 absl::StatusOr<UniqueFd> OpenTapNode(const std::string& path);
 
 // Attaches `queues` descriptors, newly opened from `node_path`, to the interface `name`: created if
 // there is none and we may, attached to otherwise. A name that ends in "%d" or is empty lets the
-// kernel choose. A multi-queue interface may be attached to with one queue.
+// kernel choose. A multi-queue interface may be attached to with one queue. One that another
+// process is attached to is busy (EBUSY), whatever its number of queues: each would get some of the
+// frames.
 absl::StatusOr<TapLink> AttachTap(const std::string& node_path, const std::string& name,
                                   size_t queues);
 
@@ -59,6 +65,9 @@ absl::StatusOr<TapLink> AdoptTap(std::vector<UniqueFd> fds, const std::string& n
 // Tells the kernel what its frames to us may leave undone. Kernels before 6.2 know no USO: what was
 // accepted is returned. `header` is false for a link without vnet header, which gets nothing.
 TapOffloads SetTapOffloads(const TapLink& link, TapOffloads wanted);
+
+// Whether others, too, have queues of the interface attached.
+bool IsSharedTap(const TapLink& link);
 
 // Shows the kernel's end with or without carrier; false if this kernel (< 5.0) cannot.
 bool SetTapCarrier(const TapLink& link, bool on);
@@ -86,6 +95,9 @@ int TunSetIff(int fd, char name[kMaxInterfaceName + 1], bool multi_queue);
 // What to do about a failed TUNSETIFF.
 absl::Status TunSetIffError(int err, absl::string_view name, size_t queues);
 absl::Status OpenNodeError(int err, absl::string_view path, absl::string_view remedy_for_access);
+
+// What to do about a failed set-up of the kernel's end; empty if the errno says it all.
+std::string KernelSideRemedy(int err, absl::string_view name, IpFamily family);
 
 // Sets header size and byte order and reads the kernel end's MAC, for attached descriptors.
 absl::Status PrepareTapLink(TapLink& link);

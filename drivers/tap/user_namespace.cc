@@ -124,16 +124,21 @@ Report AttachQueues(Plan& plan, int* fds) {
   return {};
 }
 
+int BringUp(KernelLink& kernel, const char* name, uint32_t mtu, int& ifindex) {
+  const int err = KernelLink::IndexOf(name, ifindex);
+  return err != 0 ? err : kernel.SetUp(ifindex, mtu);
+}
+
 Report ConfigureInside(const Plan& plan) {
   KernelLink kernel;
+  int ifindex = 0;
   if (const int err = kernel.Open(); err != 0) {
     return {.step = Step::kNetlink, .err = err};
   }
-  if (const int err = kernel.SetUp(KernelLink::IndexOf("lo"), 0); err != 0) {
+  if (const int err = BringUp(kernel, "lo", 0, ifindex); err != 0) {
     return {.step = Step::kLoopback, .err = err};
   }
-  const int ifindex = KernelLink::IndexOf(plan.tap_name);
-  if (const int err = kernel.SetUp(ifindex, plan.mtu); err != 0) {
+  if (const int err = BringUp(kernel, plan.tap_name, plan.mtu, ifindex); err != 0) {
     return {.step = Step::kLinkUp, .err = err};
   }
   for (size_t i = 0; i < plan.address_count; ++i) {
@@ -201,10 +206,7 @@ void WaitForParent(int parent_pidfd, pid_t parent) {
 // ---- Inside the parent ----
 
 absl::StatusOr<Plan> MakePlan(const UserNamespaceOptions& options) {
-  if (options.tap_name.size() > kMaxInterfaceName) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TAP name '", options.tap_name, "': at most ", kMaxInterfaceName, " bytes"));
-  }
+  TW_RETURN_IF_ERROR(CheckTapName(options.tap_name));
   if (options.queues < 1 || options.queues > kMaxTapQueues) {
     return absl::InvalidArgumentError(absl::StrCat(
         "TAP '", options.tap_name, "': queues=", options.queues, " is not in 1..", kMaxTapQueues));

@@ -48,6 +48,8 @@ class UserNamespace {
   UserNamespace& operator=(const UserNamespace&) = delete;
 
   pid_t holder_pid() const { return holder_pid_; }
+  // Readable (end of file) once the holder has ended: nothing else ever comes here.
+  int watch_fd() const { return socket_.get(); }
 
  private:
   UserNamespace(pid_t holder_pid, UniqueFd socket)

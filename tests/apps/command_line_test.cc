@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -109,6 +110,12 @@ TEST(CommandLineTest, BadUsageIsOneLineOnStandardErrorAndTwo) {
       {"ping", "-s", "65528", "10.9.0.1"},
       {"ping", "-t", "256", "10.9.0.1"},
       {"ping", "-i", "0", "10.9.0.1"},
+      {"ping", "-i", "nan", "10.9.0.1"},
+      {"ping", "-i", "-1", "10.9.0.1"},
+      {"ping", "-W", "NaN", "10.9.0.1"},
+      {"ping", "-W", "inf", "10.9.0.1"},
+      {"ping", "-w", "-nan", "10.9.0.1"},
+      {"ping", "-w", "-0.5", "10.9.0.1"},
       {"ping", "-M", "maybe", "10.9.0.1"},
       {"ping", "10.9.0.1", "10.9.0.2"},
       {"ping", "--net", "veth", "example.org"},
@@ -126,6 +133,16 @@ TEST(CommandLineTest, BadUsageIsOneLineOnStandardErrorAndTwo) {
       {"run", "--net", "veth", "--addr", "224.0.0.1/24"},
       {"run", "--net", "veth", "--gateway", "10.99.0.1"},
       {"run", "--net", "tap,fd=7", "--userns"},
+      {"run", "--net", "tap,name=sixteen-bytes-xx"},
+      {"run", "--net", "tap,name=a\nb"},
+      {"run", "--net", "veth", "--addr", "10.9.0.2/24", "--addr", "10.9.0.2/24"},
+      {"run", "--net", "veth,mtu=1000", "--addr", "fd00:9::2/64"},
+      {"run", "--net", "veth", "--gateway", "10.9.0.255"},
+      {"run", "--net", "veth", "--gateway", "10.9.0.1", "--gateway", "10.9.0.3"},
+      {"run", "--net", "veth", "--pcap", ""},
+      {"run", "--net", "veth", "--stats=5"},
+      {"run", "--net", "veth\n\x1b[2J"},
+      {"one\ntwo"},
       {"userns-exec"},
       {"userns-exec", "--pid", "0", "--", "true"},
       {"pcap"},
@@ -201,7 +218,18 @@ TEST(CommandLineTest, PingToALinkLocalAddressNeedsNoZone) {
   EXPECT_THAT(group.out, HasSubstr("icmp_seq=1"));
 }
 
-// ---- run ----
+// RFC 8200 §5: below 1280 bytes there is IPv4 only.
+TEST(CommandLineTest, PingOverVethWithASmallMtu) {
+  const std::vector<std::string> ping = {"ping", "--net", "veth,mtu=68", "--dad", "off", "-c", "1"};
+  const auto to = [&](const char* target) {
+    std::vector<std::string> arguments = ping;
+    arguments.push_back(target);
+    return RunProgram(arguments);
+  };
+  const Outcome v4 = to("10.9.0.1");
+  EXPECT_EQ(v4.exit_code, 0) << v4.err;
+  EXPECT_EQ(to("fd00:9::1").exit_code, 2);
+}
 
 // Sends a signal to this process once the loop can be expected to run.
 class SignalLater {
@@ -216,6 +244,22 @@ class SignalLater {
  private:
   std::thread thread_;
 };
+
+// ---- Lost output ----
+
+TEST(CommandLineTest, CaptureThatIsFullIsSaidOnceAndWhenItHappens) {
+  Outcome outcome;
+  {
+    const SignalLater interrupt(SIGINT, std::chrono::milliseconds(500));
+    outcome = RunProgram({"run", "--net", "veth", "--pcap", "/dev/full"});
+  }
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err,
+            "tapwire: cannot write to the capture file '/dev/full': No space left on device; the "
+            "capture ends here\n");
+}
+
+// ---- run ----
 
 TEST(CommandLineTest, RunEndsWithStatisticsWhenInterrupted) {
   const testutil::TempFile pcap(".pcapng");
@@ -258,6 +302,50 @@ TEST(CommandLineTest, PcapCheckNamesWhatItCannotRead) {
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, AllOf(StartsWith("tapwire pcap check: "), HasSubstr(path)));
   }
+}
+
+// A capture of one good frame, as pcapng; `damage` changes it.
+std::string CheckDamaged(const std::function<void(std::vector<uint8_t>&)>& damage, int& exit_code) {
+  const testutil::TempFile file(".pcapng");
+  const Outcome ping = RunProgram(
+      {"ping", "--net", "veth", "--dad", "off", "-c", "1", "--pcap", file.path(), "10.9.0.1"});
+  EXPECT_EQ(ping.exit_code, 0) << ping.err;
+  std::vector<uint8_t> bytes = file.Read();
+  damage(bytes);
+  std::ofstream(file.path(), std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const Outcome outcome = RunProgram({"pcap", "check", file.path()});
+  exit_code = outcome.exit_code;
+  return outcome.out;
+}
+
+TEST(CommandLineTest, PcapCheckFailsOnWhatItCannotReadToItsEnd) {
+  // Of the last block: type, length, …, length.
+  const auto last_block = [](const std::vector<uint8_t>& bytes) {
+    const uint8_t* trailer = bytes.data() + bytes.size() - 4;
+    return bytes.size() - (trailer[0] | static_cast<size_t>(trailer[1]) << 8);
+  };
+  using Bytes = std::vector<uint8_t>;
+  const std::vector<std::function<void(Bytes&)>> damages = {
+      [](Bytes& b) { b.resize(b.size() - 1); },       [](Bytes& b) { b.resize(b.size() - 30); },
+      [&](Bytes& b) { b[last_block(b) + 4] = 0; },  // length 0, or another one
+      [&](Bytes& b) { b[last_block(b) + 4] = 7; },  // no multiple of four
+      [&](Bytes& b) { b[last_block(b) + 7] = 0x7f; },  // huge
+      [&](Bytes& b) { b[b.size() - 4] ^= 0x40; },  // trailer differs
+      [&](Bytes& b) { b[last_block(b) + 8] = 0x09; },  // of no interface
+  };
+  for (size_t i = 0; i < damages.size(); ++i) {
+    int exit_code = -1;
+    const std::string out = CheckDamaged(damages[i], exit_code);
+    EXPECT_EQ(exit_code, 1) << i;
+    EXPECT_THAT(out, AllOf(HasSubstr("breaks off after frame"),
+                           HasSubstr("what follows there was not checked")))
+        << i;
+  }
+  int exit_code = -1;
+  CheckDamaged([](Bytes&) {}, exit_code);
+  EXPECT_EQ(exit_code, 0);
 }
 
 }  // namespace

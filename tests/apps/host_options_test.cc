@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 HostOptions Parsed(const std::string& net) {
   const absl::StatusOr<HostOptions> options = ParseHostFlags({.net = net});
@@ -48,7 +49,7 @@ TEST(HostOptionsTest, PlainTapHasAllDefaults) {
 TEST(HostOptionsTest, EveryTapKeyIsTaken) {
   const HostOptions options = Parsed(
       "tap,name=tw0,dev=/tmp/tun,mac=02:00:00:00:00:05,mtu=9000,queues=4,csum=on,tso=off,uso=off,"
-      "kernel=10.9.0.1/24,kernel=fd00:9::1/64,fdsocket=/tmp/s");
+      "kernel=10.9.0.1/24,kernel=fd00:9::1/64");
   EXPECT_EQ(options.tap.name, "tw0");
   EXPECT_EQ(options.tap.device_path, "/tmp/tun");
   EXPECT_EQ(options.tap.mac.ToString(), "02:00:00:00:00:05");
@@ -57,12 +58,27 @@ TEST(HostOptionsTest, EveryTapKeyIsTaken) {
   EXPECT_TRUE(options.tap.csum);
   EXPECT_FALSE(options.tap.tso);
   EXPECT_FALSE(options.tap.uso);
-  EXPECT_EQ(options.tap.fd_socket, "/tmp/s");
   ASSERT_EQ(options.tap.kernel_addrs.size(), 2u);
   EXPECT_EQ(options.tap.kernel_addrs[0].ToString(), "10.9.0.1/24");
   EXPECT_EQ(options.tap.kernel_addrs[1].ToString(), "fd00:9::1/64");
   EXPECT_EQ(Parsed("tap,fd=5").tap.fd, 5);
+  EXPECT_EQ(Parsed("tap,fdsocket=/tmp/s").tap.fd_socket, "/tmp/s");
+  EXPECT_EQ(Parsed("tap,name=tw%d").tap.name, "tw%d");
+}
+
+TEST(HostOptionsTest, SwitchesAreOnAndOff) {
   EXPECT_TRUE(Parsed("tap,userns").tap.userns);
+  for (const std::string on : {"on", "1", "true"}) {
+    EXPECT_TRUE(Parsed("tap,userns=" + on).tap.userns) << on;
+    EXPECT_TRUE(Parsed("tap,csum=" + on).tap.csum) << on;
+  }
+  for (const std::string off : {"off", "0", "false"}) {
+    EXPECT_FALSE(Parsed("tap,userns=" + off).tap.userns) << off;
+    EXPECT_FALSE(Parsed("tap,csum=" + off).tap.csum) << off;
+  }
+  for (const std::string other : {"", "yes", "2", "ON"}) {
+    EXPECT_THAT(RefusalOfNet("tap,userns=" + other), HasSubstr("userns= takes on or off"));
+  }
 }
 
 TEST(HostOptionsTest, VethTakesWhatItHas) {
@@ -72,7 +88,53 @@ TEST(HostOptionsTest, VethTakesWhatItHas) {
   EXPECT_EQ(options.tap.mtu, 1400u);
   EXPECT_FALSE(options.offloads);
   EXPECT_THAT(RefusalOfNet("veth,queues=2"), HasSubstr("veth has no option 'queues'"));
-  EXPECT_THAT(RefusalOfNet("veth,dev=/dev/net/tun"), HasSubstr("veth has no option 'dev'"));
+  for (const char* key : {"dev=/dev/net/tun", "kernel=10.9.0.1/24", "userns", "uso=off", "fd=3"}) {
+    EXPECT_THAT(RefusalOfNet(std::string("veth,") + key), HasSubstr("veth has no option '"));
+  }
+  EXPECT_THAT(Refusal({.net = "veth", .userns = true}), HasSubstr("--userns: veth"));
+  EXPECT_THAT(RefusalOfNet("veth,name=v%d"), HasSubstr("'v%d'"));
+}
+
+// RFC 8200 §5: IPv6 needs 1280 bytes.
+TEST(HostOptionsTest, SmallMtuCarriesIpv4Only) {
+  EXPECT_THAT(Parsed("veth").addresses, SizeIs(2));
+  EXPECT_THAT(Parsed("veth,mtu=1280").addresses, SizeIs(2));
+  EXPECT_THAT(Parsed("veth,mtu=1279").addresses, ElementsAre(*IpPrefix::Parse("10.9.0.2/24")));
+  EXPECT_THAT(Refusal({.net = "tap,mtu=1279", .addresses = {"fd00:9::2/64"}}),
+              AllOf(HasSubstr("--addr fd00:9::2/64"), HasSubstr("1280")));
+  EXPECT_THAT(RefusalOfNet("tap,mtu=1279,kernel=fd00:9::1/64"), HasSubstr("1280"));
+}
+
+TEST(HostOptionsTest, AddressesThatCannotWorkTogetherAreRefused) {
+  EXPECT_THAT(Refusal({.addresses = {"10.9.0.2/24", "10.9.0.2/16"}}),
+              HasSubstr("--addr 10.9.0.2/16: is given twice"));
+  EXPECT_THAT(Refusal({.addresses = {"10.9.0.2/24"}, .gateways = {"10.9.0.1", "10.9.0.3"}}),
+              HasSubstr("--gateway 10.9.0.3: is the second one of its family"));
+  for (const char* gateway : {"10.9.0.0", "10.9.0.255"}) {
+    EXPECT_THAT(Refusal({.addresses = {"10.9.0.2/24"}, .gateways = {gateway}}),
+                HasSubstr("is the subnet or broadcast address of 10.9.0.2/24"));
+  }
+  // RFC 3021: a /31 has neither.
+  EXPECT_TRUE(ParseHostFlags({.addresses = {"10.9.0.1/31"}, .gateways = {"10.9.0.0"}}).ok());
+  EXPECT_THAT(Refusal({.net = "tap,kernel=10.9.0.2/24", .addresses = {"10.9.0.2/24"}}),
+              HasSubstr("the stack's own address"));
+  for (const char* kernel : {"224.0.0.1/24", "ff02::1/64", "0.0.0.0/24", "::/64", "10.9.0.0/24",
+                             "10.9.0.255/24", "fd00:9::/64", "255.255.255.255/32"}) {
+    EXPECT_THAT(RefusalOfNet(std::string("tap,kernel=") + kernel),
+                HasSubstr(std::string("kernel=") + kernel + " is not the address of a host"));
+  }
+  EXPECT_EQ(Parsed("tap,kernel=10.9.0.0/31").tap.kernel_addrs.size(), 1u);
+  EXPECT_EQ(Parsed("tap,kernel=10.9.0.1/32").tap.kernel_addrs.size(), 1u);
+}
+
+TEST(HostOptionsTest, KeysThatContradictEachOtherAreRefused) {
+  EXPECT_THAT(RefusalOfNet("tap,mtu=1500,mtu=1400"), HasSubstr("mtu= is given twice"));
+  EXPECT_THAT(RefusalOfNet("tap,userns,userns=off"), HasSubstr("userns= is given twice"));
+  EXPECT_THAT(RefusalOfNet("tap,fd=3,fdsocket=/tmp/s"), HasSubstr("exclude each other"));
+  for (const char* net : {"tap,fd=3,dev=/dev/net/tun", "tap,fdsocket=/tmp/s,dev=/dev/net/tun",
+                          "tap,queues=2,fd=3", "tap,fdsocket=/tmp/s,queues=2"}) {
+    EXPECT_THAT(RefusalOfNet(net), HasSubstr("has no meaning"));
+  }
 }
 
 TEST(HostOptionsTest, OtherFlagsAreTakenOver) {
@@ -110,6 +172,19 @@ TEST(HostOptionsTest, BadNetSpecNamesTheFlagAndTheRemedy) {
            {"tap,mtu=65522", "'65522' is not a number from 68 to 65521"},
            {"tap,mtu=1500x", "'1500x' is not a number"},
            {"tap,mtu", "'' is not a number"},
+           {"tap,mtu=+1500", "'+1500' is not a number"},
+           {"tap,mtu= 1500", "' 1500' is not a number"},
+           {"tap,name=", "name= is empty"},
+           {"tap,name", "name= is empty"},
+           {"tap,dev=", "dev= is empty"},
+           {"tap,fdsocket=", "fdsocket= is empty"},
+           {"tap,name=.", "'.' is no valid interface name"},
+           {"tap,name=..", "'..' is no valid interface name"},
+           {"tap,name=a/b", "'a/b' is no valid interface name"},
+           {"tap,name=a:1", "'a:1' is no valid interface name"},
+           {"tap,name=a%s", "'a%s' is no valid interface name"},
+           {"tap,name=sixteen-bytes-xx", "is no valid interface name"},
+           {"veth,name=a b", "'a b' is no valid interface name"},
            {"tap,queues=0", "'0' is not a number from 1 to 16"},
            {"tap,queues=17", "'17' is not a number from 1 to 16"},
            {"tap,fd=-1", "'-1' is not a number"},

@@ -160,8 +160,12 @@ TEST_F(InteropProgramTest, RunRefusesATapThatIsBusyOrAnAddressThatIsTaken) {
   first.Signal(SIGINT);
   EXPECT_EQ(first.Wait().exit_code, 0);
 
-  const CommandResult taken = RunTapwire(Join(
-      Join({"run"}, NetFlags(tun_node())), {"--addr", absl::StrCat(kKernel6.ToString(), "/64")}));
+  Ip(absl::StrCat("tuntap add dev ", kTapName, " mode tap vnet_hdr"));
+  Ip(absl::StrCat("addr add ", kKernel6.ToString(), "/64 dev ", kTapName, " nodad"));
+  Ip(absl::StrCat("link set ", kTapName, " up"));
+  const CommandResult taken =
+      RunTapwire({"run", "--net", absl::StrCat("tap,name=", kTapName, ",dev=", tun_node()),
+                  "--addr", absl::StrCat(kKernel6.ToString(), "/64")});
   EXPECT_EQ(taken.exit_code, 1);
   EXPECT_THAT(taken.output, HasSubstr("--addr fd00:9::1/64: another host on tw0 has this address"));
 }

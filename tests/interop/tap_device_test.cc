@@ -93,6 +93,23 @@ TEST_F(TapDeviceInterop, MultiQueueTapIsAttachedToWithOneQueueToo) {
   ExpectWireWorks(*device);
 }
 
+// The carrier is the interface's: one owner of a queue must not silence the other.
+TEST_F(TapDeviceInterop, DeviceThatLeavesASharedTapLeavesItsCarrier) {
+  constexpr int kFlags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_MULTI_QUEUE;
+  const UniqueFd other = AttachByHand(tun_node(), "tw0", kFlags);
+  UniqueFd ours = AttachByHand(tun_node(), "tw0", kFlags);
+  Quiet("tw0");
+  Ip("link set tw0 up");
+  auto device = TryOpen({.fd = ours.Release()});
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_THAT(Ip("link show tw0"), HasSubstr("LOWER_UP"));
+  (*device)->Down();
+  EXPECT_THAT(Ip("link show tw0"), HasSubstr("LOWER_UP"));
+  // By name it would be taken over without a word: some frames to each.
+  const auto second = TryOpen({.name = "tw0"});
+  EXPECT_EQ(StatusToErrno(second.status()), EBUSY) << second.status();
+}
+
 TEST_F(TapDeviceInterop, AttachedDescriptorIsAdopted) {
   UniqueFd fd = AttachByHand(tun_node(), "tw5", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR);
   Quiet("tw5");

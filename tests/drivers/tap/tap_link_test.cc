@@ -61,7 +61,8 @@ TEST(TapLinkTest, EveryErrnoOfAttachingHasItsRemedy) {
 }
 
 TEST(TapLinkTest, BadNamesAndQueueNumbersAreRefusedBeforeAnythingIsOpened) {
-  for (const char* name : {"sixteen-bytes-xx", "a/b", "a b", "a\tb"}) {
+  for (const char* name : {"sixteen-bytes-xx", "a/b", "a b", "a\tb", ".", "..", "a:0", "a%s",
+                           "%d%d", "a\x01", "a\x7f"}) {
     const auto link = AttachTap("/nonexistent/tun", name, 1);
     ASSERT_FALSE(link.ok());
     EXPECT_EQ(link.status().code(), absl::StatusCode::kInvalidArgument) << name;
@@ -71,6 +72,24 @@ TEST(TapLinkTest, BadNamesAndQueueNumbersAreRefusedBeforeAnythingIsOpened) {
     EXPECT_EQ(AttachTap("/nonexistent/tun", "tw0", queues).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
+}
+
+// The names that Linux takes: dev_valid_name() and, for a number of its choice, one "%d".
+TEST(TapLinkTest, GoodNamesAreTaken) {
+  for (const char* name : {"", "tw0", "fifteen-bytes-x", "tap%d", "a.b", "...", "grün", "%d"}) {
+    EXPECT_TRUE(CheckTapName(name).ok()) << name;
+  }
+}
+
+TEST(TapLinkTest, RemedyForTheKernelSideFitsTheErrno) {
+  const auto remedy = [](int err, IpFamily family) {
+    return internal::KernelSideRemedy(err, "tw0", family);
+  };
+  EXPECT_THAT(remedy(EPERM, IpFamily::kV4), HasSubstr("CAP_NET_ADMIN"));
+  EXPECT_THAT(remedy(EACCES, IpFamily::kV4), HasSubstr("CAP_NET_ADMIN"));
+  EXPECT_THAT(remedy(EACCES, IpFamily::kV6), HasSubstr("net.ipv6.conf.tw0.disable_ipv6=0"));
+  EXPECT_EQ(remedy(EADDRNOTAVAIL, IpFamily::kV6), "");
+  EXPECT_EQ(remedy(EINVAL, IpFamily::kV4), "");
 }
 
 TEST(TapLinkTest, OtherDescriptorsAreNotAdopted) {
