@@ -17,8 +17,8 @@
 #include "stack/icmp/icmpv6.h"
 #include "stack/interface.h"
 #include "stack/port_allocator.h"
+#include "stack/socket_errors.h"
 #include "stack/sockets/callback_slot.h"
-#include "stack/sockets/socket_errors.h"
 #include "stack/stack.h"
 
 namespace tapwire {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "netdev/base/status_util.h"
 #include "stack/interface.h"
+#include "stack/socket_errors.h"
 #include "stack/sockets/callback_slot.h"
-#include "stack/sockets/socket_errors.h"
 #include "stack/stack.h"
 
 namespace tapwire {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stack/sockets/socket_errors.h"
+#include "stack/socket_errors.h"
 
 #include <cerrno>
 
