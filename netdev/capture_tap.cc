@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "netdev/base/byteorder.h"
+#include "netdev/csum_offload.h"
 #include "netdev/wire/checksum.h"
 
 namespace tapwire::netdev {
@@ -39,9 +40,7 @@ uint16_t FinishedChecksum(const Packet& packet, size_t start) {
     start -= skipped;
     sum.Add(piece.subspan(skipped));
   });
-  const uint16_t finished = sum.Finish();
-  // Where 0 would mean "no checksum" (UDP) it is sent as all ones; elsewhere both mean the same.
-  return finished == 0 ? uint16_t{0xffff} : finished;
+  return StoredChecksum(sum.Finish(), packet.meta.csum_offset);
 }
 
 // Copies the first `length` bytes of the packet with the tag, if it has one, in its place.

@@ -48,10 +48,7 @@ bool ChecksumHelp(Packet& packet) {
 
   wire::InternetChecksum sum;
   AddRange(packet, start, packet.length() - start, sum);
-  const uint16_t checksum = sum.Finish();
-  // RFC 768: 0 means "no checksum". Its other form in one's complement is as right
-  // for TCP, so the protocol need not be known.
-  StoreBe16(packet.data() + field, checksum == 0 ? 0xffff : checksum);
+  StoreBe16(packet.data() + field, StoredChecksum(sum.Finish(), meta.csum_offset));
   meta.csum_state = CsumState::kNone;
   meta.csum_start = PacketMeta::kUnset;
   meta.csum_offset = 0;

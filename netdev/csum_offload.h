@@ -14,8 +14,16 @@
 
 namespace tapwire::netdev {
 
+// What goes into the field for a computed checksum: 0 would mean "none" to UDP (RFC 768) and
+// becomes its other form, all ones. Elsewhere 0 stands as it is, since readers take all ones for an
+// error.
+constexpr uint16_t StoredChecksum(uint16_t checksum, uint16_t csum_offset) {
+  constexpr uint16_t kUdpChecksumOffset = 6;
+  return checksum == 0 && csum_offset == kUdpChecksumOffset ? uint16_t{0xffff} : checksum;
+}
+
 // Sums from csum_start to the end and stores the complement at csum_start +
-// csum_offset (0 becomes 0xFFFF, RFC 768); the state becomes kNone. False, and the
+// csum_offset (as StoredChecksum says); the state becomes kNone. False, and the
 // packet unchanged, if it is a GSO packet, start or field lie outside the data, or
 // there is no memory to make the field writable. A packet that is not kPartial is
 // left alone (true).

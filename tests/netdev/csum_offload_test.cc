@@ -62,6 +62,22 @@ TEST_F(ChecksumHelpTest, ZeroBecomesAllOnes) {  // Covers: netdev:X-05
   EXPECT_EQ(Get16(packet->head_bytes(), l4 + 6), 0xffffu);
 }
 
+// To TCP 0 is a checksum as any other, and what captures show is compared with it.
+TEST_F(ChecksumHelpTest, ZeroStaysZeroForTcp) {
+  const FrameSpec spec{.payload = 20};
+  std::vector<uint8_t> frame = BuildFrame(spec);
+  const size_t l4 = LayoutOf(spec).l4;
+  testing::Put16(frame, frame.size() - 2, 0);
+  testing::Put16(frame, l4 + 16, 0);
+  const uint32_t pseudo = testing::NaivePseudoSum(frame, 14, 6, frame.size() - l4);
+  const uint32_t sum = NaiveSum(std::span(frame).subspan(l4), pseudo);
+  testing::Put16(frame, frame.size() - 2, 0xffff - sum);
+  PacketPtr packet = MakePacket(context.pool(), frame);
+  MakePartial(*packet, spec);
+  ASSERT_TRUE(ChecksumHelp(*packet));
+  EXPECT_EQ(Get16(packet->head_bytes(), l4 + 16), 0u);
+}
+
 TEST_F(ChecksumHelpTest, OtherStatesAreLeftAlone) {
   for (const CsumState state : {CsumState::kNone, CsumState::kUnnecessary, CsumState::kComplete}) {
     PacketPtr packet = Frame();
