@@ -3,7 +3,7 @@
 # and uv (the runner on a libuv loop).
 include(CMakePackageConfigHelpers)
 
-set(core_libraries netdev_base netdev_packet netdev_wire netdev drv_tap stack_core stack_udp stack_sockets)
+set(core_libraries netdev_base netdev_packet netdev_wire netdev drv_tap stack_core stack_udp stack_tcp stack_sockets)
 set(uv_libraries stack_uv)
 set(TAPWIRE_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/tapwire")
 
@@ -43,7 +43,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/tapwire-config.cmake"
 
 # Static libraries name each other in the order in which the linker needs them: users first.
 set(TAPWIRE_PC_LIBS)
-foreach(library stack_sockets stack_udp stack_core drv_tap netdev netdev_packet netdev_wire netdev_base)
+foreach(library stack_sockets stack_udp stack_tcp stack_core drv_tap netdev netdev_packet netdev_wire netdev_base)
   get_target_property(type ${library} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")
     string(APPEND TAPWIRE_PC_LIBS " -ltapwire_${library}")

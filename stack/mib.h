@@ -70,6 +70,50 @@ TAPWIRE_COUNTER_STRUCT(IcmpCounters, TAPWIRE_ICMP_COUNTERS);
   X(ignored_multi, "IgnoredMulti", "Multicast datagrams nobody joined for")
 TAPWIRE_COUNTER_STRUCT(UdpCounters, TAPWIRE_UDP_COUNTERS);
 
+#define TAPWIRE_TCP_COUNTERS(X)                                                            \
+  X(active_opens, "ActiveOpens", "Connections opened by us")                               \
+  X(passive_opens, "PassiveOpens", "Connections opened by a peer")                         \
+  X(attempt_fails, "AttemptFails", "Connections that failed before they were established") \
+  X(estab_resets, "EstabResets", "Established connections that ended by a reset")          \
+  X(in_segs, "InSegs", "Segments received, also those in error")                           \
+  X(out_segs, "OutSegs", "Segments sent, without retransmissions; a super-packet is one")  \
+  X(retrans_segs, "RetransSegs", "Segments sent again")                                    \
+  X(in_errs, "InErrs", "Segments received in error")                                       \
+  X(out_rsts, "OutRsts", "Resets sent")                                                    \
+  X(in_csum_errors, "InCsumErrors", "Segments with a wrong checksum")                      \
+  X(out_errors, "OutErrors", "Segments that IP or the device refused")
+TAPWIRE_COUNTER_STRUCT(TcpCounters, TAPWIRE_TCP_COUNTERS);
+
+// What Linux prints as TcpExt.
+#define TAPWIRE_TCP_EXT_COUNTERS(X)                                                                \
+  X(listen_overflows, "ListenOverflows", "Handshakes held back since an accept queue was full")    \
+  X(listen_drops, "ListenDrops", "SYNs dropped by listeners")                                      \
+  X(delayed_acks, "DelayedACKs", "Acknowledgments sent when their timer ran out")                  \
+  X(time_waits, "TW", "Connections that entered TIME-WAIT")                                        \
+  X(time_wait_recycled, "TWRecycled", "TIME-WAIT entries reopened by a new SYN (RFC 6191)")        \
+  X(time_wait_overflow, "TCPTimeWaitOverflow", "TIME-WAIT entries given up for newer ones")        \
+  X(timeouts, "TCPTimeouts", "Retransmission timeouts")                                            \
+  X(fast_retrans, "TCPFastRetrans", "Segments sent again before their timeout")                    \
+  X(sack_recovery, "TCPSackRecovery", "Recoveries entered with SACK")                              \
+  X(reno_recovery, "TCPRenoRecovery", "Recoveries entered without SACK")                           \
+  X(challenge_acks, "TCPChallengeACK", "Challenge acknowledgments sent (RFC 5961)")                \
+  X(challenge_limited, "TCPACKSkippedChallenge", "Challenge acknowledgments not sent: rate limit") \
+  X(paws_estab, "PAWSEstab", "Segments dropped by PAWS on established connections")                \
+  X(out_of_order, "TCPOFOQueue", "Segments queued out of order")                                   \
+  X(out_of_order_drop, "TCPOFODrop", "Out-of-order segments dropped for want of room")             \
+  X(rcv_collapsed, "TCPRcvQDrop", "In-order segments dropped since the receive buffer was full")   \
+  X(dsack_sent, "TCPDSACKOldSent", "Duplicates reported by D-SACK (RFC 2883)")                     \
+  X(abort_on_data, "TCPAbortOnData", "Resets sent since data came after the user closed")          \
+  X(abort_on_close, "TCPAbortOnClose", "Resets sent since the user closed with data unread")       \
+  X(abort_on_timeout, "TCPAbortOnTimeout", "Connections given up after too many retransmissions")  \
+  X(abort_on_linger, "TCPAbortOnLinger", "Connections reset by a zero linger time or Abort")       \
+  X(keepalive_probes, "TCPKeepAlive", "Keepalive probes sent")                                     \
+  X(window_probes, "TCPWinProbe", "Zero-window probes sent")                                       \
+  X(zero_window_adv, "TCPToZeroWindowAdv", "Times a window was closed to zero")                    \
+  X(lock_dropped_icmps, "OutOfWindowIcmps", "ICMP errors whose quote is outside the window")       \
+  X(syn_retrans, "TCPSynRetrans", "SYN and SYN-ACK segments sent again")
+TAPWIRE_COUNTER_STRUCT(TcpExtCounters, TAPWIRE_TCP_EXT_COUNTERS);
+
 #define TAPWIRE_ARP_COUNTERS(X)                                        \
   X(in_requests, "InRequests", "ARP requests received")                \
   X(in_replies, "InReplies", "ARP replies received")                   \
@@ -92,6 +136,8 @@ struct Mib {
   IpCounters ip, ip6;
   IcmpCounters icmp, icmp6;
   UdpCounters udp, udp6;
+  TcpCounters tcp;  // both families, as in Linux
+  TcpExtCounters tcp_ext;
   ArpCounters arp;
   NeighborCounters neighbor;
 };

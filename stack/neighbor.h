@@ -100,6 +100,9 @@ class NeighborTable {
   DropReason OnAdvertisement(const Advertisement& advertisement);
   // Upper-layer forward progress (RFC 4861 §7.3.1).
   void Confirm(const IpAddress& address);
+  // Negative advice (RFC 1122 §3.3.1.4): a transport gets no answers by way of `address`. An entry
+  // that is believed good is probed at once; no effect on others.
+  void Suspect(const IpAddress& address);
 
   // Permanent entries; they never change by what peers say. kInvalidArgument for another family, a
   // group or a MAC that is not of one station; kResourceExhausted.

@@ -261,4 +261,16 @@ void NeighborTable::Confirm(const IpAddress& address) {
   }
 }
 
+void NeighborTable::Suspect(const IpAddress& address) {
+  Entry* entry = Lookup(address);
+  if (entry == nullptr || !entry->has_mac()) return;
+  if (entry->state != NeighborState::kReachable && entry->state != NeighborState::kStale &&
+      entry->state != NeighborState::kDelay) {
+    return;
+  }
+  SetState(*entry, NeighborState::kProbe);
+  entry->backoff = Duration();
+  Solicit(*entry, /*unicast=*/true);
+}
+
 }  // namespace tapwire

@@ -170,6 +170,23 @@
   X(kUdpNoPort, "udp_no_port", "No socket on the port: unreachable is sent (RFC 1122 §4.1.3.1)")       \
   X(kUdpNoMatch, "udp_no_match", "Group or broadcast datagram that no socket takes (RFC 1122 §4.1.3.1)") \
   X(kUdpReceiveBufferFull, "udp_rcvbuf_full", "Receive buffer of the socket is full")                  \
+  /* TCP. */                                                                                           \
+  X(kTcpTruncated, "tcp_truncated", "Shorter than the TCP header or its data offset (RFC 9293 §3.1)")  \
+  X(kTcpBadChecksum, "tcp_bad_csum", "TCP checksum failed (RFC 9293 MUST-3)")                          \
+  X(kTcpNotUnicast, "tcp_not_unicast", "From or to a group or broadcast address (RFC 9293 MUST-57, MUST-63)") \
+  X(kTcpNoPort, "tcp_no_port", "No socket for the segment: answered by a reset (RFC 9293 §3.10.7.1)")  \
+  X(kTcpBadFlags, "tcp_bad_flags", "Flags that start or belong to nothing, as SYN with FIN or no ACK") \
+  X(kTcpOutOfWindow, "tcp_out_of_window", "Sequence not acceptable (RFC 9293 §3.10.7.4, first)")       \
+  X(kTcpPaws, "tcp_paws", "Timestamp older than the last one (RFC 7323 §5.3)")                         \
+  X(kTcpBadAck, "tcp_bad_ack", "Acknowledges what was never sent, or far too old (RFC 5961 §5.2)")     \
+  X(kTcpUnacceptableReset, "tcp_unacceptable_reset", "Reset that is not exactly at RCV.NXT (RFC 5961 §3.2)") \
+  X(kTcpUnexpectedSyn, "tcp_unexpected_syn", "SYN on a synchronized connection (RFC 5961 §4.2)")       \
+  X(kTcpListenQueueFull, "tcp_listen_queue_full", "SYN for a listener whose queues are full")          \
+  X(kTcpAcceptQueueFull, "tcp_accept_queue_full", "Last acknowledgment of a handshake while the accept queue is full") \
+  X(kTcpTooMany, "tcp_too_many", "SYN beyond the limit of connections or memory")                      \
+  X(kTcpReceiveBufferFull, "tcp_rcvbuf_full", "No room in the receive buffer or its out-of-order queue") \
+  X(kTcpAfterClose, "tcp_after_close", "Data for a connection whose user is gone: reset (RFC 9293 §3.6.1)") \
+  X(kTcpTimeWait, "tcp_time_wait", "Segment for a connection in TIME-WAIT (RFC 9293 §3.10.7.4)")       \
   /* Sockets. */                                                                                       \
   X(kSocketFilter, "socket_filter", "The socket is tied to another interface (SO_BINDTODEVICE)")       \
   X(kPingQueueFull, "ping_queue_full", "Echo reply beyond what a ping socket keeps for its callback")

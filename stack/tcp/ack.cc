@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// An acceptable acknowledgment (RFC 9293 §3.10.7.4, fifth): what leaves the queues, the send
+// window, the round-trip time (RFC 6298, RFC 7323 §4), and whether it is a duplicate (RFC 5681 §2).
+// Its facts go to loss recovery and congestion control as one AckSample.
+
+#include <algorithm>
+
+#include "stack/stack.h"
+#include "stack/tcp/config.h"
+#include "stack/tcp/connection.h"
+#include "stack/tcp/tcp.h"
+
+namespace tapwire::tcp {
+
+void Connection::ProcessAck(const Segment& seg) {
+  const bool advanced = seg.ack > snd_.una;
+  const uint32_t prior_in_flight = Pipe();
+  const bool was_recovering = recovery_ == RecoveryState::kRecovery;
+  probes_ = 0;  // the peer lives
+  const bool window_changed = UpdateSendWindow(seg);
+  // SHLD-17, MUST-37: behind a closed window retransmissions are probes, and this answers them.
+  if (snd_.wnd == 0) retransmits_ = 0;
+  const bool duplicate = !advanced && IsDuplicateAck(seg, window_changed);
+  RtxQueue::AckResult acked;
+  const uint32_t data_bytes = advanced ? TakeAcked(seg.ack, acked) : 0;
+  const uint32_t newly_sacked = TakeSacks(seg, acked);
+  AckSample sample;
+  sample.now = now();
+  sample.newly_acked_bytes = data_bytes;
+  sample.newly_sacked_bytes = newly_sacked;
+  sample.prior_in_flight = prior_in_flight;
+  sample.cwnd_limited = cwnd_limited_;
+  sample.rtt = SampleRtt(seg, acked);
+  sample.srtt = rtt_.srtt();
+  if (advanced) OnProgress();
+  DetectLoss(seg, duplicate, data_bytes, newly_sacked > 0);
+  // RFC 5681 §3.2 step 6: the acknowledgment that ends fast recovery leaves cwnd at ssthresh.
+  if (data_bytes > 0 && !was_recovering && recovery_ != RecoveryState::kRecovery)
+    cc_->OnAck(sample);
+  if (rtx_.empty()) {
+    Cancel(TimerId::kRetransmit);
+  } else if (advanced) {
+    RestartRetransmit();  // RFC 6298 §5.3: only new data acknowledged restarts it
+  }
+  if (fin_sent_ && snd_.una == snd_.nxt) return OnFinAcked();
+  if (advanced && writer_waits_ && send_space() * 3 >= send_limit_) {
+    writer_waits_ = false;
+    Notify(kWritable);
+  }
+  if (UnsentBytes() > 0 || HasPendingFin() || rtx_.lost() > 0) ScheduleOutput();
+}
+
+// Takes what `ack` covers off the queues; returns how much of it was data.
+uint32_t Connection::TakeAcked(Seq ack, RtxQueue::AckResult& acked) {
+  // A SYN takes a number and is in no queue: data may wait behind one (simultaneous open).
+  const uint32_t syn = !rtx_.empty() && rtx_.front().syn ? 1 : 0;
+  acked = rtx_.Ack(ack);
+  const uint32_t covered = Distance(snd_.una, ack) - syn;
+  const auto data = static_cast<uint32_t>(std::min<size_t>(covered, send_queue_.size()));
+  send_queue_.Consume(data);
+  snd_.una = ack;
+  // So that it never falls 2^31 behind and looks like the future. What RFC 6582 §3.2 asks, whether
+  // an acknowledgment covers more than "recover", is the same before and after.
+  recovery_point_ = Later(recovery_point_, ack - 1);
+  if (snd_.urgent && snd_.una >= snd_.urgent_end) snd_.urgent = false;
+  counts_.bytes_acked += data;
+  return data;
+}
+
+// RFC 6298 §5: RTO stays backed off until there is a new sample (Karn's rule); else a round trip
+// that grew beyond it would never be measured.
+void Connection::OnProgress() {
+  retransmits_ = 0;
+  unanswered_since_ = rtx_.empty() ? Time() : now();
+}
+
+// RFC 9293 §3.10.7.4: only a segment that is not older than the last one that told a window.
+bool Connection::UpdateSendWindow(const Segment& seg) {
+  const bool newer = snd_.wl1 < seg.seq || (snd_.wl1 == seg.seq && snd_.wl2 <= seg.ack);
+  if (!newer || seg.ack < snd_.una) return false;
+  const uint32_t before = snd_.wnd;
+  snd_.wnd = uint32_t{seg.wnd} << snd_.wind_shift;
+  snd_.max_wnd = std::max(snd_.max_wnd, snd_.wnd);
+  snd_.wl1 = seg.seq;
+  snd_.wl2 = seg.ack;
+  if (snd_.wnd > before || snd_.wnd != 0) {
+    persist_backoff_ = 0;
+    Cancel(TimerId::kPersist);
+  }
+  return snd_.wnd != before;
+}
+
+// RFC 5681 §2, "DUPLICATE ACKNOWLEDGMENT".
+bool Connection::IsDuplicateAck(const Segment& seg, bool window_changed) const {
+  return !rtx_.empty() && seg.len() == 0 && seg.ack == snd_.una && !window_changed && snd_.wnd != 0;
+}
+
+// Karn's rule is in RtxQueue; a timestamp makes a sample good although the segment was sent twice
+// (RFC 7323 §4.1). Negative: none. A frame that waited in the device tells nothing.
+Duration Connection::SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked) {
+  if (seg.late) return Duration(-1);
+  Duration rtt(-1);
+  if (acked.has_sample) {
+    rtt = std::max<Duration>(seg.rx_time - acked.xmit_time, std::chrono::microseconds(1));
+  } else if (acked.acked_bytes > 0 && ts_.ok && seg.options.timestamps &&
+             seg.options.timestamps->tsecr != 0) {
+    const auto ms = static_cast<int32_t>(TimestampNow() - seg.options.timestamps->tsecr);
+    if (ms < 0 || ms > 1000 * 600) return rtt;
+    rtt = std::max<Duration>(std::chrono::milliseconds(ms), std::chrono::milliseconds(1));
+  }
+  if (rtt < Duration::zero()) return rtt;
+  rtt_.OnSample(rtt);
+  return rtt;
+}
+
+void Connection::OnFinAcked() {
+  switch (state_) {
+    case State::kFinWait1:
+      EnterState(State::kFinWait2);
+      Notify(kWritable);  // whoever lingers waits for this
+      if (released_) Arm(TimerId::kLifetime, now() + config().fin_wait_2);
+      return;
+    case State::kClosing:
+      return EnterTimeWait();
+    case State::kLastAck:
+      return Finish();
+    default:
+      return;
+  }
+}
+
+}  // namespace tapwire::tcp

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tunables of TCP. Two profiles: `linux` (the default; what scripts and users of Linux expect) and
+// `rfc` (the defaults that the RFCs name). Values are read when used.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "netdev/base/time.h"
+
+namespace tapwire::tcp {
+
+// When segments are built larger than the MSS, to be cut by the transmit path.
+enum class GsoMode : uint8_t {
+  kAlways,  // up to the device's gso_max_size, whatever it can do itself
+  kDevice,  // only when the route's device has GSO or TSO (Linux before 4.17)
+};
+
+struct Config {
+  // Retransmission (RFC 6298, RFC 9293 §3.8.1 and §3.8.3).
+  Duration initial_rto = std::chrono::seconds(1);
+  Duration min_rto = std::chrono::milliseconds(200);  // RFC 6298 §2.4: 1 s
+  // Floor of the variance term alone, as Linux has it; the RFC has none.
+  Duration min_rto_variance = std::chrono::milliseconds(200);
+  Duration max_rto = std::chrono::seconds(120);  // RFC 6298 §2.5: at least 60 s
+  int retries_1 = 3;                             // then IP is asked for another way (R1, SHLD-10)
+  int retries_2 = 15;       // then the connection is given up (R2; about 924 s with Linux's values)
+  int syn_retries = 7;      // active open: 255 s with doubling (MUST-23: at least 3 minutes)
+  int syn_ack_retries = 5;  // passive open
+  int orphan_retries = 8;   // after the user closed and nobody is left to be told
+
+  // Acknowledgments (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
+  Duration delayed_ack = std::chrono::milliseconds(40);  // MUST-40: below 0.5 s
+  int quick_acks = 16;  // at the start of a connection each segment is acknowledged at once
+
+  // Closing.
+  Duration time_wait = std::chrono::seconds(60);   // 2 * MSL
+  Duration fin_wait_2 = std::chrono::seconds(60);  // after the user is gone
+
+  // Keepalive defaults (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6).
+  Duration keepalive_idle = std::chrono::hours(2);
+  Duration keepalive_interval = std::chrono::seconds(75);
+  int keepalive_probes = 9;
+
+  // Zero-window probes (RFC 9293 §3.8.6.1) back off from the RTO up to this.
+  Duration max_persist = std::chrono::seconds(120);
+
+  // Buffers in bytes; a connection starts with `initial` and grows to `max` while its window, not
+  // the application or the CPU, is what limits it.
+  size_t receive_buffer_initial = 256u << 10;
+  size_t receive_buffer_max = 15u << 20;
+  size_t send_buffer_initial = 256u << 10;
+  size_t send_buffer_max = 4u << 20;
+
+  // Options offered (RFC 7323, RFC 2018).
+  bool timestamps = true;
+  bool sack = true;
+  bool window_scaling = true;
+  // Window scale to offer; none: the smallest that covers receive_buffer_max. 0 to 14.
+  std::optional<uint8_t> window_scale = {};
+
+  // Congestion control.
+  std::string congestion_control = "cubic";
+  uint32_t initial_window_segments = 10;  // RFC 6928
+  bool slow_start_after_idle = true;      // RFC 5681 §4.1
+
+  GsoMode gso = GsoMode::kAlways;
+  uint32_t gso_max_bytes = 65535 - 60;  // of payload and header; the device may allow less
+
+  // At most one challenge acknowledgment per connection in this time (RFC 5961 §7).
+  Duration invalid_rate_limit = std::chrono::milliseconds(500);
+
+  // Budgets.
+  size_t max_connections = 1u << 20;
+  size_t max_half_open = 4096;           // of one listener, in SYN-RECEIVED
+  size_t max_time_wait = 1u << 18;       // the oldest goes when it is reached
+  size_t max_out_of_order_ranges = 256;  // of one connection
+  // RFC 9293 §3.7.1 and B52…: a peer's MSS below this is taken as this.
+  uint16_t min_mss = 88;
+
+  static Config Linux() { return Config(); }
+  static Config Rfc() {
+    Config c;
+    c.min_rto = std::chrono::seconds(1);
+    c.min_rto_variance = Duration::zero();
+    c.delayed_ack = std::chrono::milliseconds(200);
+    c.quick_acks = 0;
+    c.time_wait = std::chrono::seconds(240);
+    return c;
+  }
+};
+
+}  // namespace tapwire::tcp

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of a connection's user (RFC 9293 §3.10.1–3.10.6) and its way from state to state.
+
+#include "stack/tcp/connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "netdev/base/check.h"
+#include "netdev/base/status_util.h"
+#include "netdev/wire/ipv4.h"
+#include "netdev/wire/ipv6.h"
+#include "stack/interface.h"
+#include "stack/socket_errors.h"
+#include "stack/stack.h"
+#include "stack/tcp/config.h"
+#include "stack/tcp/listener.h"
+#include "stack/tcp/tcp.h"
+
+namespace tapwire::tcp {
+namespace {
+
+constexpr uint8_t kMaxWindowShift = 14;  // RFC 7323 §2.3
+
+// The smallest shift with which a 16-bit field covers `buffer`.
+uint8_t ShiftFor(size_t buffer) {
+  uint8_t shift = 0;
+  while (shift < kMaxWindowShift && (size_t{65535} << shift) < buffer) ++shift;
+  return shift;
+}
+
+}  // namespace
+
+Connection::Connection(Tcp& tcp, const FlowKey& flow, const Route& route,
+                       std::shared_ptr<SocketOptions> options)
+    : tcp_(tcp), flow_(flow), route_(route), options_(std::move(options)) {
+  deadlines_.fill(kInfiniteFuture);
+}
+
+Connection::~Connection() = default;
+
+Stack& Connection::stack() const { return tcp_.stack(); }
+Time Connection::now() const { return tcp_.stack().now(); }
+const Config& Connection::config() const { return tcp_.config(); }
+
+// RFC 7323 §5.4: a clock of 1 ms.
+uint32_t Connection::TimestampNow() const {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now().time_since_epoch());
+  return static_cast<uint32_t>(ms.count()) + ts_.offset;
+}
+
+SocketOptions& Connection::options() {
+  if (options_.use_count() > 1) options_ = std::make_shared<SocketOptions>(*options_);
+  return *options_;
+}
+
+// ---- Opening ----
+
+void Connection::Open(State state, Seq iss) {
+  snd_.iss = snd_.una = iss;
+  snd_.nxt = iss;
+  recovery_point_ = iss;
+  ts_.offset = tcp_.isn_.TimestampOffset(flow_);
+  last_received_ = now();
+  quick_acks_ = static_cast<uint8_t>(config().quick_acks);
+  // MUST-15 and RFC 9293 §3.7.1: what holds until the peer's SYN says otherwise.
+  peer_mss_ = flow_.remote.is_v4() ? 536 : 1220;
+  ApplyBuffers();
+  UpdateSmss();
+  ApplyCongestionControl();
+  EnterState(state);
+}
+
+void Connection::StartActive(Seq iss) {
+  active_open_ = true;
+  sack_ok_ = config().sack;
+  ts_.ok = config().timestamps;
+  wscale_ok_ = config().window_scaling;
+  Open(State::kSynSent, iss);
+  stack().mib().tcp.active_opens.Inc();
+  ScheduleOutput();
+}
+
+void Connection::StartPassive(const Segment& syn, Listener& listener, Seq iss) {
+  listener_ = &listener;
+  sack_ok_ = config().sack;
+  ts_.ok = config().timestamps;
+  wscale_ok_ = config().window_scaling;
+  Open(State::kSynReceived, iss);
+  TakeSyn(syn);
+  stack().mib().tcp.passive_opens.Inc();
+  TransmitSyn(false);
+}
+
+void Connection::ApplyBuffers() {
+  const Config& c = config();
+  const size_t receive =
+      options_->receive_buffer != 0 ? options_->receive_buffer : c.receive_buffer_initial;
+  const size_t send = options_->send_buffer != 0 ? options_->send_buffer : c.send_buffer_initial;
+  const auto wanted = static_cast<uint32_t>(std::min<size_t>(receive, 1u << 30));
+  // Never smaller than what was promised (SHLD-14: the edge does not move left).
+  rcv_.buffer = state_ == State::kClosed ? wanted : std::max(wanted, Distance(rcv_.nxt, rcv_.adv));
+  send_limit_ = static_cast<uint32_t>(std::min<size_t>(std::max<size_t>(send, 1), 1u << 30));
+  if (state_ != State::kClosed) return;
+  const size_t largest =
+      options_->receive_buffer != 0 ? receive : std::max(receive, c.receive_buffer_max);
+  rcv_.wind_shift = c.window_scale ? std::min(*c.window_scale, kMaxWindowShift) : ShiftFor(largest);
+}
+
+void Connection::ApplyCongestionControl() {
+  const std::string& name = options_->congestion_control.empty() ? config().congestion_control
+                                                                 : options_->congestion_control;
+  if (cc_ && cc_->name() == name) return;
+  if (!cc_.Emplace(name, SegmentSize(), InitialWindow())) {
+    TW_CHECK(cc_.Emplace("reno", SegmentSize(), InitialWindow()));
+  }
+}
+
+// RFC 6928 §2: min(10 * MSS, max(2 * MSS, 14600)), by the configured number of segments.
+uint32_t Connection::InitialWindow() const {
+  const uint32_t size = SegmentSize();
+  const uint32_t segments = std::max(config().initial_window_segments, 1u);
+  return std::min(segments * size, std::max(2 * size, segments * 1460));
+}
+
+void Connection::BecomeEstablished(const Segment& segment) {
+  EnterState(State::kEstablished);
+  rtt_.OnHandshakeDone();
+  // The window of a segment without SYN is scaled, and the handshake counts as progress.
+  snd_.wl1 = segment.seq;
+  snd_.wl2 = segment.ack;
+  UpdateSmss();
+  cc_.Emplace(cc_->name(), SegmentSize(), InitialWindow());
+  // RFC 6298 §5.7, RFC 5681 §3.1: a lost SYN makes the initial window one segment.
+  if (counts_.retrans_segs > 0) cc_->OnIdleRestart(SegmentSize(), now());
+  tune_start_ = now();
+  RestartKeepalive();
+  if (listener_ != nullptr) {
+    listener_->OnEstablished(*this);
+  } else {
+    Notify(kConnected | kWritable);
+  }
+}
+
+// ---- States ----
+
+void Connection::EnterState(State next) {
+  TW_DCHECK(IsLegalTransition(state_, next));
+  state_ = next;
+}
+
+void Connection::Notify(uint8_t events) {
+  if (observer_ == nullptr) return;
+  events_ = static_cast<uint8_t>(events_ | events);
+  tcp_.ScheduleEvent(*this);
+}
+
+void Connection::Leave() {
+  if (gone_) return;
+  if (state_ != State::kClosed) EnterState(State::kClosed);
+  gone_ = true;
+  for (Time& deadline : deadlines_) deadline = kInfiniteFuture;
+  tcp_.stack().timers().Cancel(*this);
+  ListHook<OutputTag>::Unlink();
+  send_queue_.Clear();
+  reassembly_.reset();
+  if (listener_ != nullptr) listener_->OnConnectionGone(*this);
+  listener_ = nullptr;
+  Notify(kGone);
+  tcp_.Remove(*this);
+}
+
+void Connection::Fail(absl::Status status) {
+  TcpCounters& mib = stack().mib().tcp;
+  (IsSynchronized(state_) ? mib.estab_resets : mib.attempt_fails).Inc();
+  status_ = std::move(status);
+  Leave();
+}
+
+void Connection::Finish() { Leave(); }
+
+// RFC 9293 §3.10.7.4: the compact entry takes over.
+void Connection::EnterTimeWait() {
+  EnterState(State::kTimeWait);
+  stack().mib().tcp_ext.time_waits.Inc();
+  if (ack_pending_) TransmitAck();
+  TimeWait facts;
+  facts.flow = flow_;
+  facts.snd_nxt = snd_.nxt;
+  facts.rcv_nxt = rcv_.nxt;
+  facts.ts_offset = ts_.offset;
+  facts.ts_recent = ts_.recent;
+  facts.ts_ok = ts_.ok;
+  const bool link_local = flow_.remote.IsLinkLocal() && route_.interface != nullptr;
+  facts.zone = link_local ? route_.interface->index() : 0;
+  const uint32_t window = Distance(rcv_.nxt, rcv_.adv) >> rcv_.wind_shift;
+  facts.window = static_cast<uint16_t>(std::min<uint32_t>(window, 65535));
+  Tcp& tcp = tcp_;
+  Finish();
+  tcp.time_wait_.Add(facts);
+}
+
+void Connection::Detach() {
+  gone_ = true;
+  stack().timers().Cancel(*this);
+  if (ConnectionObserver* observer = std::exchange(observer_, nullptr)) {
+    observer->OnGone(absl::FailedPreconditionError("tcp: the stack no longer exists"));
+  }
+}
+
+absl::Status Connection::Describe(int err, const char* what) const {
+  const Endpoint remote{flow_.remote, flow_.remote_port, 0};
+  return ErrnoStatus(err, absl::StrCat("tcp ", remote.ToString(), ": ", what));
+}
+
+// MUST-47: what was noted before the retries ran out says more than "timed out".
+absl::Status Connection::TimeoutStatus() const {
+  return soft_error_.ok() ? Describe(ETIMEDOUT, "no answer") : soft_error_;
+}
+
+absl::Status Connection::TakeSoftError() { return std::exchange(soft_error_, absl::OkStatus()); }
+
+// ---- SEND ----
+
+size_t Connection::send_space() const {
+  return send_queue_.size() < send_limit_ ? send_limit_ - send_queue_.size() : 0;
+}
+
+size_t Connection::unsent_bytes() const { return UnsentBytes(); }
+
+size_t Connection::Send(BufferChain& data) {
+  if (!CanQueue()) return 0;
+  const size_t n = std::min(data.size(), send_space());
+  if (n < data.size()) writer_waits_ = true;
+  if (n == 0) return 0;
+  if (n == data.size()) {
+    send_queue_.Append(std::exchange(data, BufferChain()));
+  } else {
+    send_queue_.Append(data.Split(n));
+  }
+  ScheduleOutput();
+  return n;
+}
+
+size_t Connection::SendCopy(std::span<const uint8_t> data) {
+  if (!CanQueue()) return 0;
+  const size_t n =
+      send_queue_.AppendCopy(stack().pool(), data.first(std::min(data.size(), send_space())));
+  if (n < data.size()) writer_waits_ = true;
+  if (n > 0) ScheduleOutput();
+  return n;
+}
+
+// Data may be queued before the connection is established; it leaves with the handshake's end.
+bool Connection::CanQueue() const {
+  if (gone_ || released_ || fin_queued_) return false;
+  return CanSendData(state_) || state_ == State::kSynSent || state_ == State::kSynReceived;
+}
+
+void Connection::SendUrgent() {
+  snd_.urgent = true;
+  snd_.urgent_end = snd_.una + static_cast<uint32_t>(send_queue_.size());
+}
+
+void Connection::PushPending() {
+  push_pending_ = true;
+  ScheduleOutput();
+}
+
+// ---- RECEIVE ----
+
+size_t Connection::Read(std::span<uint8_t> into) {
+  const size_t n = receive_queue_.CopyOut(0, into);
+  receive_queue_.Consume(n);
+  rcv_.unconsumed += static_cast<uint32_t>(n);
+  return n;
+}
+
+BufferSlice Connection::TakeSlice() {
+  BufferSlice slice = receive_queue_.PopFront();
+  rcv_.unconsumed += static_cast<uint32_t>(slice.size());
+  return slice;
+}
+
+void Connection::Consumed(size_t bytes) {
+  const auto n = static_cast<uint32_t>(std::min<size_t>(bytes, rcv_.unconsumed));
+  rcv_.unconsumed -= n;
+  if (gone_ || n == 0) return;
+  TuneReceiveBuffer(n);
+  MaybeSendWindowUpdate();
+}
+
+void Connection::DiscardReceived() {
+  discard_received_ = true;
+  rcv_.unconsumed += static_cast<uint32_t>(receive_queue_.size());
+  receive_queue_.Clear();
+  Consumed(rcv_.unconsumed);
+}
+
+std::optional<size_t> Connection::urgent_offset() const {
+  if (!rcv_.urgent) return std::nullopt;
+  const Seq first_unread = rcv_.nxt - static_cast<uint32_t>(receive_queue_.size());
+  if (rcv_.urgent_end < first_unread) return std::nullopt;
+  return static_cast<size_t>(rcv_.urgent_end - first_unread);
+}
+
+// ---- CLOSE and ABORT ----
+
+void Connection::ShutdownWrite() {
+  if (gone_ || fin_queued_) return;
+  if (state_ == State::kSynSent) {
+    // RFC 9293 §3.10.4: nothing was promised to anybody yet.
+    Fail(Describe(ECONNABORTED, "closed before it was established"));
+    return;
+  }
+  QueueFin();
+}
+
+void Connection::QueueFin() {
+  fin_queued_ = true;
+  if (state_ == State::kEstablished) EnterState(State::kFinWait1);
+  if (state_ == State::kCloseWait) EnterState(State::kLastAck);
+  ScheduleOutput();
+}
+
+void Connection::Release() {
+  observer_ = nullptr;
+  ListHook<EventTag>::Unlink();
+  released_ = true;
+  if (gone_) return tcp_.Bury(*this);
+  const bool unread = !receive_queue_.empty() || (reassembly_ != nullptr && !reassembly_->empty());
+  const bool linger_zero = options_->linger && *options_->linger == Duration::zero();
+  if (state_ == State::kSynSent) return Leave();
+  if (linger_zero || (unread && !discard_received_)) {
+    // RFC 2525 §2.17, SHLD-3: the peer must learn that its data was not read.
+    TcpExtCounters& mib = stack().mib().tcp_ext;
+    (linger_zero ? mib.abort_on_linger : mib.abort_on_close).Inc();
+    return ResetAndLeave();
+  }
+  if (!fin_queued_) QueueFin();
+  if (state_ == State::kFinWait2) Arm(TimerId::kLifetime, now() + config().fin_wait_2);
+}
+
+void Connection::Abort() {
+  observer_ = nullptr;
+  ListHook<EventTag>::Unlink();
+  released_ = true;
+  if (gone_) return tcp_.Bury(*this);
+  stack().mib().tcp_ext.abort_on_linger.Inc();
+  ResetAndLeave();
+}
+
+// RFC 9293 §3.10.5: a reset in every synchronized state; none where the peer knows nothing of us.
+void Connection::ResetAndLeave() {
+  const bool peer_knows = state_ != State::kSynSent && state_ != State::kClosed;
+  if (peer_knows && !(state_ == State::kClosing || state_ == State::kLastAck)) {
+    TransmitReset(snd_.nxt, true);
+  }
+  Leave();
+}
+
+// ---- Path and options ----
+
+uint32_t Connection::MaxSegmentFor(uint32_t mtu) const {
+  const bool v4 = flow_.remote.is_v4();
+  // The total length of IPv4 has 16 bits, whatever the link carries (loopback: 65,536).
+  if (v4) mtu = std::min<uint32_t>(mtu, 65535);
+  const uint32_t ip = v4 ? wire::Ipv4Header::kMinLength : wire::Ipv6Header::kLength;
+  const uint32_t headers = ip + wire::TcpHeader::kMinLength;
+  return mtu > headers ? mtu - headers : 0;
+}
+
+// MUST-67: what the interface can take, whatever the path's MTU is.
+uint16_t Connection::AdvertisedMss() const {
+  const uint32_t mtu = route_.interface != nullptr ? route_.interface->device().mtu() : route_.mtu;
+  uint32_t mss = std::min<uint32_t>(MaxSegmentFor(mtu), 65535);
+  if (options_->max_segment != 0) mss = std::min<uint32_t>(mss, options_->max_segment);
+  return static_cast<uint16_t>(mss);
+}
+
+// RFC 9293 §3.7.1: Eff.snd.MSS, without the options (SegmentSize() subtracts these).
+void Connection::UpdateSmss() {
+  uint32_t smss = std::min<uint32_t>(peer_mss_, MaxSegmentFor(route_.mtu));
+  if (options_->max_segment != 0) smss = std::min<uint32_t>(smss, options_->max_segment);
+  smss_ = std::max<uint32_t>(smss, config().min_mss);
+  if (cc_) cc_->set_smss(SegmentSize());
+}
+
+// A route goes stale when addresses, neighbours' routers or path MTUs change. MUST-45: the source
+// stays; false if there is no way out for it now.
+bool Connection::RefreshRoute() {
+  if (route_.generation == stack().route_generation()) return true;
+  const uint32_t zone =
+      flow_.remote.IsLinkLocal() || options_->ifindex != 0
+          ? (options_->ifindex != 0 ? options_->ifindex : route_.interface->index())
+          : 0;
+  absl::StatusOr<Route> route =
+      stack().FindRoute({.destination = flow_.remote, .source = flow_.local, .ifindex = zone});
+  if (!route.ok()) {
+    soft_error_ = route.status();
+    return false;
+  }
+  const uint32_t before = smss_;
+  route_ = *std::move(route);
+  UpdateSmss();
+  if (smss_ < before) OnPathMtuReduced();
+  return true;
+}
+
+// RFC 1191 §6.5, RFC 8201 §5.4: what is in flight is too large and must be sent again at once; that
+// is no sign of congestion.
+void Connection::OnPathMtuReduced() {
+  if (rtx_.empty() || !IsSynchronized(state_)) return;
+  rtx_.MarkAllLost(false);
+  force_retransmit_ = true;
+}
+
+void Connection::OnOptionsChanged() {
+  if (gone_) return;
+  ApplyBuffers();
+  UpdateSmss();
+  ApplyCongestionControl();
+  RestartKeepalive();
+  if (options_->quick_ack) quick_acks_ = 16;
+  if (options_->nodelay && !options_->cork) push_pending_ = true;
+  ScheduleOutput();
+}
+
+size_t Connection::true_size() const {
+  return send_queue_.true_size() + receive_queue_.true_size() +
+         (reassembly_ != nullptr ? reassembly_->true_size() : 0);
+}
+
+bool Connection::OnIcmpError(const IcmpErrorInfo& error, Seq quoted) {
+  // RFC 5927 §4.1: only what quotes data in flight.
+  if (gone_ || quoted < snd_.una || quoted >= snd_.nxt) {
+    stack().mib().tcp_ext.lock_dropped_icmps.Inc();
+    return false;
+  }
+  if (error.kind == IcmpErrorKind::kPacketTooBig) {
+    ScheduleOutput();  // by then the path MTU is known
+    return true;
+  }
+  absl::Status status = IcmpErrorStatus(error);
+  const bool hard =
+      error.kind == IcmpErrorKind::kPortUnreachable ||
+      error.kind == IcmpErrorKind::kProtocolUnreachable ||
+      // The next hop does not answer: our own finding, no message of a stranger.
+      (error.kind == IcmpErrorKind::kHostUnreachable && error.reporter == error.source);
+  // RFC 5927 §5.2, RFC 5461 §4: hard errors end only what is not established yet.
+  if (hard && !IsSynchronized(state_)) {
+    Fail(std::move(status));
+  } else if (error.kind != IcmpErrorKind::kOther) {  // MUST-55, MUST-56
+    soft_error_ = std::move(status);
+  }
+  return true;
+}
+
+}  // namespace tapwire::tcp

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to send, decided once per connection and batch: lost ranges first, then new data as far as
+// cwnd and the peer's window allow (RFC 5681 §3.1, RFC 9293 §3.8.6), small segments only when Nagle
+// (§3.7.4) and sender-side SWS avoidance (§3.8.6.2.1) allow, then a FIN, then an acknowledgment if
+// nothing carried it.
+
+#include <algorithm>
+
+#include "netdev/device.h"
+#include "stack/interface.h"
+#include "stack/stack.h"
+#include "stack/tcp/config.h"
+#include "stack/tcp/connection.h"
+#include "stack/tcp/tcp.h"
+
+namespace tapwire::tcp {
+namespace {
+
+// As Linux: TCP_CORK holds a partial segment back for so long at most.
+constexpr Duration kCorkLimit = std::chrono::milliseconds(200);
+
+}  // namespace
+
+void Connection::ScheduleOutput() {
+  if (!gone_) tcp_.ScheduleOutput(*this);
+}
+
+void Connection::Output() {
+  if (gone_) return;
+  if (!RefreshRoute()) {  // the timers try again
+    if (IsSynchronized(state_)) DecideTimers();
+    return;
+  }
+  if (state_ == State::kSynSent) {
+    if (rtx_.empty()) TransmitSyn(false);
+    return;
+  }
+  if (state_ == State::kSynReceived) return;
+  const bool copies_wait = SendRetransmissions();
+  SendNewData();
+  // With copies to send the window is in use though nothing new may wait (RFC 5681 §3.1).
+  if (copies_wait) cwnd_limited_ = true;
+  MaybeSendFin();
+  DecideAck();
+  DecideTimers();
+}
+
+// ---- Sizes ----
+
+uint32_t Connection::SegmentSize() const {
+  uint32_t options = ts_.ok ? 12 : 0;  // two no-operations and the timestamps
+  if (reassembly_ != nullptr && sack_ok_) {
+    const size_t blocks =
+        std::min<size_t>(reassembly_->range_count() + (dsack_ ? 1 : 0), ts_.ok ? 3 : 4);
+    if (blocks > 0) options += static_cast<uint32_t>(4 + 8 * blocks);
+  }
+  return smss_ > options + 8 ? smss_ - options : 8;
+}
+
+uint32_t Connection::ChunkLimit() const {
+  const uint32_t size = SegmentSize();
+  const netdev::NetDevice& device = route_.interface->device();
+  const bool allowed =
+      config().gso == GsoMode::kAlways ||
+      device.features().HasAny(netdev::FeatureSet(netdev::Feature::kGso) | netdev::kAllTso);
+  if (!allowed) return size;
+  const uint32_t limit = std::min(config().gso_max_bytes, device.gso_max_size());
+  const uint32_t headers = 40 + 60;
+  const uint64_t by_segments = uint64_t{device.gso_max_segs()} * size;
+  const auto bytes = static_cast<uint32_t>(
+      std::min<uint64_t>(limit > headers ? limit - headers : size, by_segments));
+  return std::max(bytes / size, 1u) * size;
+}
+
+uint32_t Connection::UnsentBytes() const {
+  const uint32_t sent = Distance(snd_.una, snd_.nxt) - (fin_sent_ ? 1 : 0);
+  return static_cast<uint32_t>(send_queue_.size()) -
+         std::min(static_cast<uint32_t>(send_queue_.size()), sent);
+}
+
+uint32_t Connection::UsableWindow() const {
+  const uint32_t edge = snd_.wnd;  // from SND.UNA
+  const uint32_t used = Distance(snd_.una, snd_.nxt);
+  return used < edge ? edge - used : 0;  // a peer that shrank its window leaves less than nothing
+}
+
+// ---- Retransmissions ----
+
+// Returns whether cwnd left some of them.
+bool Connection::SendRetransmissions() {
+  while (const SentRange* range = rtx_.NextLost()) {
+    const uint32_t pipe = Pipe();
+    const uint32_t room = cc_->cwnd() > pipe ? cc_->cwnd() - pipe : 0;
+    const uint32_t size = SegmentSize();
+    uint32_t length = std::min(range->length, std::min(ChunkLimit(), room));
+    if (length < std::min(range->length, size)) {
+      if (!force_retransmit_) return true;
+      length = std::min(range->length, size);
+    }
+    // SHLD-15, SHLD-16: inside the window; the first segment also beyond a window that was closed.
+    const uint32_t offset = Distance(snd_.una, range->seq);
+    const uint32_t window = offset < snd_.wnd ? snd_.wnd - offset : 0;
+    if (offset != 0 && window < std::min(length, size)) return false;
+    length = std::min(length, std::max(window, size));
+    if (length > size && length < range->length) length -= length % size;
+    force_retransmit_ = false;
+    const Seq seq = range->seq;
+    const bool whole = length == range->length;
+    const bool fin = whole && range->fin;
+    const uint32_t sent = TransmitRange(
+        {.seq = seq, .length = length - (fin ? 1 : 0), .fin = fin, .retransmission = true});
+    if (sent == 0) return false;  // no memory: the timer tries again
+    rtx_.OnResent(seq, sent, now());
+    if (!IsArmed(TimerId::kRetransmit)) RestartRetransmit();
+  }
+  return false;
+}
+
+// ---- New data ----
+
+void Connection::SendNewData() {
+  if (fin_sent_) return;
+  if (!CanSendData(state_) && state_ != State::kFinWait1 && state_ != State::kLastAck) return;
+  if (rtx_.empty() && last_data_sent_ != Time() && config().slow_start_after_idle &&
+      UnsentBytes() > 0 && now() - last_data_sent_ > Rto()) {
+    cc_->OnIdleRestart(InitialWindow(), now());  // RFC 5681 §4.1
+  }
+  while (SendOneChunk()) {
+  }
+}
+
+bool Connection::SendOneChunk() {
+  const uint32_t queued = UnsentBytes();
+  if (queued == 0) {
+    cwnd_limited_ = false;
+    return false;
+  }
+  const uint32_t pipe = Pipe();
+  const uint32_t room = cc_->cwnd() > pipe ? cc_->cwnd() - pipe : 0;
+  const uint32_t size = SegmentSize();
+  const uint32_t window = UsableWindow();
+  uint32_t length = std::min({queued, room, window, ChunkLimit()});
+  if (length > size && length % size != 0) {
+    // Whole segments first; what is left over is judged by itself.
+    const uint32_t tail = length % size;
+    if (length < queued || !MaySendSmall(tail, tail)) length -= tail;
+  }
+  if (room < std::min(size, queued)) {
+    cwnd_limited_ = true;
+    return false;
+  }
+  if (length == 0 || (length < size && !MaySendSmall(length, queued))) return false;
+  const bool fin = fin_queued_ && length == queued && window > length;
+  const uint32_t sent =
+      TransmitRange({.seq = snd_.nxt, .length = length, .fin = fin, .retransmission = false});
+  if (sent == 0) return false;
+  cwnd_limited_ = room < queued && room - std::min(room, sent) < size;
+  return true;
+}
+
+// A segment shorter than the largest one, `length` of `queued` unsent bytes.
+bool Connection::MaySendSmall(uint32_t length, uint32_t queued) const {
+  // RFC 9293 §3.8.6.2.1 (2) and (3): at least half of the largest window ever offered …
+  if (length >= std::max(snd_.max_wnd / 2, 1u) && length < queued) return true;
+  if (length < queued) return false;  // … or everything that is queued
+  if (fin_queued_ || push_pending_) return true;
+  if (options_->cork) return false;
+  return options_->nodelay || rtx_.empty();  // Nagle: SHLD-7, MUST-17
+}
+
+void Connection::MaybeSendFin() {
+  if (!HasPendingFin() || UnsentBytes() > 0) return;
+  // RFC 9293 §3.8.6: a FIN takes a sequence number, but waits for no congestion window (as Linux);
+  // behind a closed window it goes with the first probe's answer.
+  if (UsableWindow() == 0 && !rtx_.empty()) return;
+  TransmitRange({.seq = snd_.nxt, .length = 0, .fin = true, .retransmission = false});
+}
+
+// ---- Afterwards ----
+
+void Connection::DecideTimers() {
+  if (gone_) return;
+  if (UnsentBytes() == 0) {
+    push_pending_ = false;
+    if (rtx_.empty()) Cancel(TimerId::kPersist);
+    return;
+  }
+  if (!rtx_.empty() || IsArmed(TimerId::kPersist)) return;
+  // Nothing is in flight that could bring news, and something waits: for the window, or to grow.
+  if (options_->cork && UsableWindow() > 0) {
+    Arm(TimerId::kPersist, now() + kCorkLimit);
+  } else {
+    ArmPersist();
+  }
+}
+
+}  // namespace tapwire::tcp
