@@ -19,6 +19,11 @@ class CallbackSlot {
   }
   void Clear() { Set(nullptr); }
   explicit operator bool() const { return static_cast<bool>(callback_); }
+  // Empties the slot, for a callback that is called a last time.
+  absl::AnyInvocable<Signature> Take() {
+    ++generation_;
+    return std::exchange(callback_, nullptr);
+  }
 
   // Runs the callback from a place of its own, and puts it back unless it was replaced meanwhile.
   template <typename... Args>
