@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one TCP segment shows by itself. Rules that follow a connection (window edges, answers to
-// resets) need state per flow and have their place in a file of their own.
+// What one TCP segment shows by itself. Rules that follow a connection are in tcp_tracker.cc.
+#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -105,7 +107,21 @@ void CheckOptions(Inspection& inspection, Bytes options, uint8_t flags) {
   }
 }
 
+std::vector<TcpTracker::Breach> Follow(Inspection& inspection, const IpPacket& ip) {
+  TcpSegment segment = ReadTcpSegment(ip.source, ip.destination, ip.payload, ip.length);
+  const Frame& frame = inspection.frame;
+  segment.time_ns = frame.time_ns;
+  if (frame.gso_size != 0) segment.segment_size = std::min(segment.length, frame.gso_size);
+  return inspection.flows.Add(segment, frame.direction, frame.interface);
+}
+
 }  // namespace
+
+void ObserveTcp(Inspection& inspection, const IpPacket& ip) {
+  const uint32_t header = (ip.payload.U8(12) >> 4) * 4u;
+  if (header < 20 || header > ip.length || ip.payload.size() < header) return;
+  static_cast<void>(Follow(inspection, ip));
+}
 
 void CheckTcp(Inspection& inspection, const IpPacket& ip) {
   const uint32_t header = (ip.payload.U8(12) >> 4) * 4u;
@@ -131,6 +147,8 @@ void CheckTcp(Inspection& inspection, const IpPacket& ip) {
     inspection.Report(Rule::kGso, "SYN or RST in a super-packet");
   }
   CheckChecksum(inspection, ip, {.name = "TCP", .field = 16, .pseudo_header = true});
+  for (TcpTracker::Breach& breach : Follow(inspection, ip))
+    inspection.Report(breach.rule, std::move(breach.reason));
 }
 
 }  // namespace tapwire::capture

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/capture/checker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,35 @@ void CheckLengthFrame(Inspection& inspection, uint16_t length, Bytes rest) {
                                                             rest.size(), " bytes follow"));
   }
   inspection.Report(Rule::kNotJudged, absl::StrCat("802.3 frame of length ", length));
+}
+
+// A received frame that is not judged itself: a whole TCP segment without a VLAN tag and extension
+// headers says what the rules for connections must know.
+void Observe(Inspection& inspection) {
+  Bytes packet(inspection.frame.bytes);
+  if (inspection.frame.link == LinkType::kEthernet) {
+    const uint16_t type = packet.U16(12);
+    if (type != kEtherTypeIpv4 && type != kEtherTypeIpv6) return;
+    packet = packet.From(14);
+  }
+  IpPacket ip;
+  const bool v6 = packet.U8(0) >> 4 == 6;
+  if (v6) {
+    ip.source = Address::V6(packet.From(8).First(16));
+    ip.destination = Address::V6(packet.From(24).First(16));
+    ip.protocol = packet.U8(6);
+    ip.header_length = 40;
+    ip.length = packet.U16(4);
+  } else {
+    if ((packet.U16(6) & 0x3fff) != 0) return;  // a fragment
+    ip.source = Address::V4(packet.From(12).First(4));
+    ip.destination = Address::V4(packet.From(16).First(4));
+    ip.protocol = packet.U8(9);
+    ip.header_length = (packet.U8(0) & 0xf) * 4u;
+    ip.length = packet.U16(2) - std::min<uint32_t>(packet.U16(2), ip.header_length);
+  }
+  ip.payload = packet.From(ip.header_length).First(ip.length);
+  if (ip.protocol == Protocol::kTcp) ObserveTcp(inspection, ip);
 }
 
 void CheckEthernet(Inspection& inspection) {
@@ -171,6 +201,7 @@ void Inspection::Report(Rule rule, std::string reason) {
 struct CaptureChecker::Memory {
   FragmentTracker fragments;
   Ipv4IdTracker ids;
+  TcpTracker flows;
 };
 
 CaptureChecker::CaptureChecker(CheckerOptions options)
@@ -180,12 +211,12 @@ CaptureChecker::~CaptureChecker() = default;
 
 void CaptureChecker::Check(const Frame& frame) {
   ++report_.frames;
-  if (frame.direction == Direction::kReceive && !options_.judge_received) return;
   Inspection inspection{.frame = frame,
                         .options = options_,
                         .report = report_,
                         .fragments = memory_->fragments,
                         .ids = memory_->ids,
+                        .flows = memory_->flows,
                         .number = frame.number != 0 ? frame.number : report_.frames,
                         .snapped = frame.original_length > frame.bytes.size(),
                         .loopback = frame.loopback,
@@ -193,6 +224,8 @@ void CaptureChecker::Check(const Frame& frame) {
                         .eth_destination = {},
                         .eth_source = {},
                         .link_length = 0};
+  if (frame.direction == Direction::kReceive && !options_.judge_received)
+    return Observe(inspection);
   if (inspection.snapped) {
     ++report_.snapped;
     inspection.Report(Rule::kSnapped, absl::StrCat(frame.bytes.size(), " of ",

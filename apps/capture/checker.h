@@ -81,6 +81,17 @@ absl::string_view SeverityName(Severity severity);
   X(kTcpOptions, "tcp-options", kError, "Malformed TCP options (RFC 9293 §3.1)")                  \
   X(kTcpSynOption, "tcp-syn-option", kError, "SYN-only TCP option on another segment (MUST-65)")  \
   X(kTcpPadding, "tcp-padding", kError, "TCP header padding that is not zero (MUST-69)")          \
+  X(kTcpWindowShrunk, "tcp-window-shrunk", kWarning,                                              \
+    "Right edge of the advertised window moved left (RFC 9293 SHLD-14)")                          \
+  X(kTcpMss, "tcp-mss", kError, "Segment larger than the peer's MSS allows (RFC 9293 MUST-16)")   \
+  X(kTcpBeyondWindow, "tcp-beyond-window", kError,                                                \
+    "Data beyond the peer's window that is no probe (RFC 9293 §3.8.6)")                           \
+  X(kTcpResetAnswered, "tcp-reset-answered", kError,                                              \
+    "A reset was answered (RFC 9293 §3.10.7, RFC 5961 §3.2)")                                     \
+  X(kTcpAckAnswered, "tcp-ack-answered", kError,                                                  \
+    "An acceptable acknowledgment without text was answered (RFC 9293 §3.10.7.4)")                \
+  X(kTcpNoBackOff, "tcp-no-back-off", kError,                                                     \
+    "The same segment again and again without a longer wait (RFC 6298 §5.5)")                     \
   X(kIcmpHeader, "icmp-header", kError, "ICMP message too short, or type or code never sent")     \
   X(kIcmpAbout, "icmp-about", kError, "ICMP error about something that must not cause one")       \
   X(kIcmpQuote, "icmp-quote", kError, "ICMP error quotes too little or too much")                 \
@@ -139,7 +150,8 @@ struct CheckerOptions {
   // A wrong transport checksum equal to the pseudo-header sum is a note, not an error: captures
   // taken on a host whose device finishes checksums look like that.
   bool accept_pseudo_sums = false;
-  // False: received frames are not judged (a test feeds broken ones on purpose).
+  // False: received frames are not judged (a test feeds broken ones on purpose); of TCP it is
+  // noted what they said, since what is sent is judged by it.
   bool judge_received = true;
   // RFC 6864 §4.3 asks that an identification is not used again within the maximum datagram life
   // time; 2 minutes is the usual value. 0 turns the rule off.

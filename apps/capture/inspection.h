@@ -11,6 +11,7 @@
 #include "apps/capture/checker.h"
 #include "apps/capture/fragment_tracker.h"
 #include "apps/capture/ipv4_id_tracker.h"
+#include "apps/capture/tcp_tracker.h"
 
 namespace tapwire::capture {
 
@@ -29,6 +30,7 @@ struct Inspection {
   CheckReport& report;
   FragmentTracker& fragments;
   Ipv4IdTracker& ids;
+  TcpTracker& flows;
 
   uint64_t number = 0;
   bool snapped = false;
@@ -67,6 +69,8 @@ void CheckTransport(Inspection& inspection, const IpPacket& ip);
 
 void CheckUdp(Inspection& inspection, const IpPacket& ip);
 void CheckTcp(Inspection& inspection, const IpPacket& ip);
+// What the segment says, for the rules that follow connections; its sender is not judged.
+void ObserveTcp(Inspection& inspection, const IpPacket& ip);
 void CheckIcmpv4(Inspection& inspection, const IpPacket& ip);
 void CheckIcmpv6(Inspection& inspection, const IpPacket& ip);
 void CheckIgmp(Inspection& inspection, const IpPacket& ip);
