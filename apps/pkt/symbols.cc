@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/pkt/symbols.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tapwire::pkt {
+namespace {
+
+struct Symbol {
+  const char* name;
+  int64_t value;
+};
+
+#define TW_SYMBOL(name) \
+  { #name, static_cast < int64_t>(name) }
+
+constexpr Symbol kErrnos[] = {
+    TW_SYMBOL(EPERM),        TW_SYMBOL(ENOENT),       TW_SYMBOL(EINTR),
+    TW_SYMBOL(EIO),          TW_SYMBOL(EBADF),        TW_SYMBOL(EAGAIN),
+    TW_SYMBOL(ENOMEM),       TW_SYMBOL(EACCES),       TW_SYMBOL(EFAULT),
+    TW_SYMBOL(EBUSY),        TW_SYMBOL(EEXIST),       TW_SYMBOL(ENODEV),
+    TW_SYMBOL(EINVAL),       TW_SYMBOL(EMFILE),       TW_SYMBOL(ENFILE),
+    TW_SYMBOL(ENOTTY),       TW_SYMBOL(ESPIPE),       TW_SYMBOL(EPIPE),
+    TW_SYMBOL(EDOM),         TW_SYMBOL(ERANGE),       TW_SYMBOL(ENOSYS),
+    TW_SYMBOL(ENOTSOCK),     TW_SYMBOL(EDESTADDRREQ), TW_SYMBOL(EMSGSIZE),
+    TW_SYMBOL(EPROTOTYPE),   TW_SYMBOL(ENOPROTOOPT),  TW_SYMBOL(EPROTONOSUPPORT),
+    TW_SYMBOL(EOPNOTSUPP),   TW_SYMBOL(EAFNOSUPPORT), TW_SYMBOL(EADDRINUSE),
+    TW_SYMBOL(ENETDOWN),     TW_SYMBOL(ENETUNREACH),  TW_SYMBOL(EADDRNOTAVAIL),
+    TW_SYMBOL(ECONNABORTED), TW_SYMBOL(ECONNRESET),   TW_SYMBOL(ENOBUFS),
+    TW_SYMBOL(EISCONN),      TW_SYMBOL(ENOTCONN),     TW_SYMBOL(ESHUTDOWN),
+    TW_SYMBOL(ETIMEDOUT),    TW_SYMBOL(ECONNREFUSED), TW_SYMBOL(EHOSTDOWN),
+    TW_SYMBOL(EHOSTUNREACH), TW_SYMBOL(EALREADY),     TW_SYMBOL(EINPROGRESS),
+    TW_SYMBOL(EPROTO),       TW_SYMBOL(ENOTUNIQ),     TW_SYMBOL(ESOCKTNOSUPPORT),
+    TW_SYMBOL(EWOULDBLOCK),
+};
+
+constexpr Symbol kSymbols[] = {
+    // socket()
+    TW_SYMBOL(AF_UNSPEC),
+    TW_SYMBOL(AF_INET),
+    TW_SYMBOL(AF_INET6),
+    TW_SYMBOL(PF_INET),
+    TW_SYMBOL(PF_INET6),
+    TW_SYMBOL(AF_UNIX),
+    TW_SYMBOL(SOCK_STREAM),
+    TW_SYMBOL(SOCK_DGRAM),
+    TW_SYMBOL(SOCK_RAW),
+    TW_SYMBOL(SOCK_NONBLOCK),
+    TW_SYMBOL(SOCK_CLOEXEC),
+    TW_SYMBOL(IPPROTO_IP),
+    TW_SYMBOL(IPPROTO_TCP),
+    TW_SYMBOL(IPPROTO_UDP),
+    TW_SYMBOL(IPPROTO_IPV6),
+    TW_SYMBOL(IPPROTO_ICMP),
+    TW_SYMBOL(IPPROTO_ICMPV6),
+    TW_SYMBOL(INADDR_ANY),
+    TW_SYMBOL(INADDR_LOOPBACK),
+    {"IPPROTO_MPTCP", 262},
+    // socket options
+    TW_SYMBOL(SOL_SOCKET),
+    {"SOL_IP", 0},
+    {"SOL_TCP", 6},
+    {"SOL_UDP", 17},
+    {"SOL_IPV6", 41},
+    TW_SYMBOL(SO_ACCEPTCONN),
+    TW_SYMBOL(SO_BROADCAST),
+    TW_SYMBOL(SO_DOMAIN),
+    TW_SYMBOL(SO_ERROR),
+    TW_SYMBOL(SO_KEEPALIVE),
+    TW_SYMBOL(SO_LINGER),
+    TW_SYMBOL(SO_OOBINLINE),
+    TW_SYMBOL(SO_PRIORITY),
+    TW_SYMBOL(SO_PROTOCOL),
+    TW_SYMBOL(SO_RCVBUF),
+    TW_SYMBOL(SO_RCVLOWAT),
+    TW_SYMBOL(SO_RCVTIMEO),
+    TW_SYMBOL(SO_REUSEADDR),
+    TW_SYMBOL(SO_REUSEPORT),
+    TW_SYMBOL(SO_SNDBUF),
+    TW_SYMBOL(SO_SNDLOWAT),
+    TW_SYMBOL(SO_SNDTIMEO),
+    TW_SYMBOL(SO_TYPE),
+    TW_SYMBOL(SO_BINDTODEVICE),
+    TW_SYMBOL(SO_MARK),
+    TW_SYMBOL(SO_RCVBUFFORCE),
+    TW_SYMBOL(SO_SNDBUFFORCE),
+    TW_SYMBOL(SO_BUSY_POLL),
+    TW_SYMBOL(SO_MAX_PACING_RATE),
+    TW_SYMBOL(SO_ZEROCOPY),
+    TW_SYMBOL(SO_TIMESTAMPING),
+    TW_SYMBOL(SO_TIMESTAMP),
+    TW_SYMBOL(IP_TOS),
+    TW_SYMBOL(IP_TTL),
+    TW_SYMBOL(IP_MTU),
+    TW_SYMBOL(IP_MTU_DISCOVER),
+    TW_SYMBOL(IP_RECVERR),
+    TW_SYMBOL(IP_RECVTOS),
+    TW_SYMBOL(IP_PMTUDISC_DONT),
+    TW_SYMBOL(IP_PMTUDISC_WANT),
+    TW_SYMBOL(IP_PMTUDISC_DO),
+    TW_SYMBOL(IP_PMTUDISC_PROBE),
+    TW_SYMBOL(IPV6_V6ONLY),
+    TW_SYMBOL(IPV6_UNICAST_HOPS),
+    TW_SYMBOL(IPV6_TCLASS),
+    TW_SYMBOL(IPV6_RECVTCLASS),
+    TW_SYMBOL(IPV6_MTU),
+    TW_SYMBOL(IPV6_MTU_DISCOVER),
+    TW_SYMBOL(IPV6_RECVERR),
+    // TCP options; some are younger than the headers.
+    TW_SYMBOL(TCP_NODELAY),
+    TW_SYMBOL(TCP_MAXSEG),
+    TW_SYMBOL(TCP_CORK),
+    TW_SYMBOL(TCP_KEEPIDLE),
+    TW_SYMBOL(TCP_KEEPINTVL),
+    TW_SYMBOL(TCP_KEEPCNT),
+    TW_SYMBOL(TCP_SYNCNT),
+    TW_SYMBOL(TCP_LINGER2),
+    TW_SYMBOL(TCP_DEFER_ACCEPT),
+    TW_SYMBOL(TCP_WINDOW_CLAMP),
+    TW_SYMBOL(TCP_INFO),
+    TW_SYMBOL(TCP_QUICKACK),
+    TW_SYMBOL(TCP_CONGESTION),
+    TW_SYMBOL(TCP_USER_TIMEOUT),
+    TW_SYMBOL(TCP_FASTOPEN),
+    TW_SYMBOL(TCP_TIMESTAMP),
+    {"TCP_MD5SIG", 14},
+    {"TCP_NOTSENT_LOWAT", 25},
+    {"TCP_CC_INFO", 26},
+    {"TCP_SAVE_SYN", 27},
+    {"TCP_SAVED_SYN", 28},
+    {"TCP_REPAIR", 19},
+    {"TCP_FASTOPEN_CONNECT", 30},
+    {"TCP_ULP", 31},
+    {"TCP_FASTOPEN_KEY", 33},
+    {"TCP_FASTOPEN_NO_COOKIE", 34},
+    {"TCP_ZEROCOPY_RECEIVE", 35},
+    {"TCP_INQ", 36},
+    {"TCP_CM_INQ", 36},
+    {"TCP_TX_DELAY", 37},
+    {"TCP_RTO_MAX_MS", 44},
+    {"TCP_RTO_MIN_US", 45},
+    {"TCP_DELACK_MAX_US", 46},
+    {"TCP_MAX_RTO", 44},
+    // read and write
+    TW_SYMBOL(MSG_OOB),
+    TW_SYMBOL(MSG_PEEK),
+    TW_SYMBOL(MSG_DONTWAIT),
+    TW_SYMBOL(MSG_WAITALL),
+    TW_SYMBOL(MSG_NOSIGNAL),
+    TW_SYMBOL(MSG_MORE),
+    TW_SYMBOL(MSG_TRUNC),
+    TW_SYMBOL(MSG_CTRUNC),
+    TW_SYMBOL(MSG_EOR),
+    TW_SYMBOL(MSG_ERRQUEUE),
+    TW_SYMBOL(MSG_FASTOPEN),
+    TW_SYMBOL(MSG_ZEROCOPY),
+    TW_SYMBOL(MSG_DONTROUTE),
+    TW_SYMBOL(MSG_CONFIRM),
+    TW_SYMBOL(SHUT_RD),
+    TW_SYMBOL(SHUT_WR),
+    TW_SYMBOL(SHUT_RDWR),
+    TW_SYMBOL(SOMAXCONN),
+    // descriptors
+    TW_SYMBOL(F_GETFL),
+    TW_SYMBOL(F_SETFL),
+    TW_SYMBOL(F_GETFD),
+    TW_SYMBOL(F_SETFD),
+    TW_SYMBOL(O_RDONLY),
+    TW_SYMBOL(O_WRONLY),
+    TW_SYMBOL(O_RDWR),
+    TW_SYMBOL(O_NONBLOCK),
+    TW_SYMBOL(O_NDELAY),
+    TW_SYMBOL(FD_CLOEXEC),
+    TW_SYMBOL(FIONREAD),
+    TW_SYMBOL(FIONBIO),
+    TW_SYMBOL(SIOCINQ),
+    TW_SYMBOL(SIOCOUTQ),
+    {"SIOCOUTQNSD", 0x894b},
+    TW_SYMBOL(SIOCATMARK),
+    TW_SYMBOL(TIOCOUTQ),
+    // poll
+    TW_SYMBOL(POLLIN),
+    TW_SYMBOL(POLLPRI),
+    TW_SYMBOL(POLLOUT),
+    TW_SYMBOL(POLLERR),
+    TW_SYMBOL(POLLHUP),
+    TW_SYMBOL(POLLNVAL),
+    TW_SYMBOL(POLLRDHUP),
+    TW_SYMBOL(POLLRDNORM),
+    TW_SYMBOL(POLLRDBAND),
+    TW_SYMBOL(POLLWRNORM),
+    TW_SYMBOL(POLLWRBAND),
+    TW_SYMBOL(EPOLLIN),
+    TW_SYMBOL(EPOLLPRI),
+    TW_SYMBOL(EPOLLOUT),
+    TW_SYMBOL(EPOLLERR),
+    TW_SYMBOL(EPOLLHUP),
+    TW_SYMBOL(EPOLLRDHUP),
+    TW_SYMBOL(EPOLLRDNORM),
+    TW_SYMBOL(EPOLLWRNORM),
+    TW_SYMBOL(EPOLLET),
+    TW_SYMBOL(EPOLLONESHOT),
+    TW_SYMBOL(EPOLLEXCLUSIVE),
+    TW_SYMBOL(EPOLLWAKEUP),
+    TW_SYMBOL(EPOLL_CTL_ADD),
+    TW_SYMBOL(EPOLL_CTL_MOD),
+    TW_SYMBOL(EPOLL_CTL_DEL),
+    TW_SYMBOL(EPOLL_CLOEXEC),
+};
+
+#undef TW_SYMBOL
+
+}  // namespace
+
+std::optional<int> FindErrno(absl::string_view name) {
+  for (const Symbol& symbol : kErrnos) {
+    if (name == symbol.name) return static_cast<int>(symbol.value);
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> FindSymbol(absl::string_view name) {
+  for (const Symbol& symbol : kSymbols) {
+    if (name == symbol.name) return symbol.value;
+  }
+  return FindErrno(name);
+}
+
+std::string ErrnoName(int error) {
+  for (const Symbol& symbol : kErrnos) {
+    if (symbol.value == error) return symbol.name;
+  }
+  return absl::StrCat(error);
+}
+
+}  // namespace tapwire::pkt
