@@ -47,7 +47,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   RegisterEcho(root, exit_code);
   RegisterRun(root, exit_code);
   RegisterUsernsExec(root, exit_code);
+  RegisterIperf3(root, exit_code);
   RegisterPcap(root, exit_code);
+  RegisterPkt(root, exit_code);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -58,6 +58,8 @@ void Host::PrintStats(std::FILE* out) const {
   printer.List("Icmp6", mib.icmp6);
   printer.List("Udp", mib.udp);
   printer.List("Udp6", mib.udp6);
+  printer.List("Tcp", mib.tcp);
+  printer.List("TcpExt", mib.tcp_ext);
   printer.List("Arp", mib.arp);
   printer.List("Neighbor", mib.neighbor);
   printer.Drops("drop.", stack_->drops());

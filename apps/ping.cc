@@ -73,6 +73,8 @@ class PingRun {
         end_timer_(host.loop()) {}
 
   absl::Status Start();
+  void PrintError(const EchoError& error);
+  void FinishIfAnswered();
   void Finish();  // prints the summary and stops the host
   void PrintInterim() const { std::fprintf(stderr, "%s\n", stats_.Interim().c_str()); }
   int exit_code() const { return exit_code_; }
@@ -174,7 +176,7 @@ void PingRun::OnReply(EchoReply reply) {
     exit_code_ = 0;
   }
   if (!flags_.quiet) PrintReply(reply, reply.packet->length(), rtt, duplicate);
-  if (IsDone() && stats_.received() >= flags_.count) Finish();
+  FinishIfAnswered();
 }
 
 void PingRun::PrintReply(const EchoReply& reply, size_t size, Duration rtt, bool duplicate) const {
@@ -193,10 +195,19 @@ void PingRun::PrintReply(const EchoReply& reply, size_t size, Duration rtt, bool
 void PingRun::OnError(const EchoError& error) {
   stats_.OnError();
   last_event_ = host_.context().now();
-  if (flags_.quiet) return;
+  if (!flags_.quiet) PrintError(error);
+  FinishIfAnswered();
+}
+
+void PingRun::PrintError(const EchoError& error) {
   std::printf("From %s icmp_seq=%u %s\n", error.reporter.ToString().c_str(), error.sequence,
               DescribeIcmpError(error.kind, error.value).c_str());
   FlushOutput();
+}
+
+// As iputils: an error answers a request too.
+void PingRun::FinishIfAnswered() {
+  if (IsDone() && stats_.received() + stats_.errors() >= flags_.count) Finish();
 }
 
 void PingRun::Finish() {

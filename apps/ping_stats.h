@@ -19,6 +19,7 @@ class PingStats {
 
   uint64_t sent() const { return sent_; }
   uint64_t received() const { return received_; }
+  uint64_t errors() const { return errors_; }
 
   // "3 packets transmitted, 3 received, 0% packet loss, time 434ms" and, with replies that could be
   // timed, "rtt min/avg/max/mdev = a/b/c/d ms".

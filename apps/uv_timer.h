@@ -84,6 +84,7 @@ class UvTimer {
 
   void Start(double seconds, absl::AnyInvocable<void()> callback) {
     handle_->callback = std::move(callback);
+    uv_update_time(handle_->timer.loop);  // libuv counts from when the loop last looked
     uv_timer_start(&handle_->timer, &Fire, static_cast<uint64_t>(std::ceil(seconds * 1000.0)), 0);
   }
   void Stop() { uv_timer_stop(&handle_->timer); }

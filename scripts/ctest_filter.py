@@ -7,11 +7,27 @@ With --require=tap a skipped test is a failure: exit code 1. Everything else kee
 """
 
 import argparse
+import collections
+import pathlib
 import re
 import sys
 
 SKIPPED = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*\*\*\*(Skipped|Not Run)")
 SUMMARY = re.compile(r"^\d+% tests passed, \d+ tests failed out of \d+")
+
+
+# What gtest prints for a skipped test: "file:line: Skipped", then the reason.
+REASON = re.compile(r"^.*: Skipped\n(.+)$", re.MULTILINE)
+LOG = pathlib.Path(__file__).resolve().parent.parent / "build/dev/Testing/Temporary/LastTest.log"
+
+
+def print_reasons():
+    try:
+        text = LOG.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for reason, count in collections.Counter(REASON.findall(text)).most_common():
+        print(f"skipped {count}: {reason}")
 
 
 def main() -> int:
@@ -26,6 +42,8 @@ def main() -> int:
             skipped.append(found.group(1))
         if SUMMARY.match(line):
             summarised = True
+            if skipped:
+                print_reasons()
             print(f"skipped tests: {len(skipped)}")
         sys.stdout.write(line)
         sys.stdout.flush()

@@ -7,6 +7,8 @@ tw_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tw_script=${0##*/}
 tw_step=
 tw_cleanups=()
+# Some tools of the tests (bridge, sysctl) are in folders that a user's PATH lacks on Debian.
+export PATH=$PATH:/usr/sbin:/sbin
 
 # now_ms: wall-clock milliseconds, from bash alone.
 now_ms() {

@@ -45,7 +45,7 @@ TCP_LEAF = re.compile(
 )
 
 # Header name -> the files that may include it.
-APPS_ONLY = r"(apps|tests/apps)/"
+APPS_ONLY = r"(apps|tests/apps|tests/interop)/"
 PLACED_HEADERS = [
     (r"uv(/.*)?\.h$", r"(stack/sockets/uv/|stack/sockets/uv_runner|apps/|examples/|tests/)", "libuv"),
     (r"pcap(/.*)?(\.h)?$", r"(drivers/pcap/|apps/)", "libpcap"),

@@ -68,6 +68,8 @@ def read_table(root, table):
 
 def test_at(path, text, line):
     """The name of the test that holds the line, or that follows it."""
+    if path.endswith(".pkt"):
+        return path.removeprefix("tests/pkt/")  # a script is one test
     if path.endswith(".py"):
         spans = [(text.count("\n", 0, m.start()) + 1, m.group(1) or m.group(2)) for m in PYTHON_TEST.finditer(text)]
         before = [name for first, name in spans if first <= line]
@@ -82,10 +84,17 @@ def test_at(path, text, line):
     return None
 
 
+def claims(text):
+    """(family, id) of each claim; those of RFC 9293 appendix B are written out."""
+    return re.findall(r"\b(rfc|bug):([A-Z0-9]+(?:-[0-9]+)?)\b", text) + [
+        ("rfc", identifier) for identifier in re.findall(r"\bRFC 9293 (?:MUST|SHLD|MAY|REC)-[0-9]+\b", text)
+    ]
+
+
 def collect(root):
     """(family -> id -> set of (file, test)), problems."""
     found, problems = {table.family: {} for table in TABLES}, []
-    for path in lintlib.files(root, ("tests",), (".cc", ".py")):
+    for path in lintlib.files(root, ("tests",), (".cc", ".py", ".pkt")):
         if path.startswith("tests/lint/"):
             continue
         text = lintlib.read(root, path)
@@ -93,7 +102,7 @@ def collect(root):
             line = text.count("\n", 0, match.start()) + 1
             # A claim above a whole file (the header of a fixture) is the file's.
             test = test_at(path, text, line)
-            for family, identifier in re.findall(r"\b(rfc|bug):([A-Z0-9]+(?:-[0-9]+)?)\b", match.group("ids")):
+            for family, identifier in claims(match.group("ids")):
                 if test is None:
                     problems.append(f"{path}:{line}: Covers: {family}:{identifier} belongs to no test")
                 else:
@@ -148,7 +157,7 @@ class _Update:
 
 def self_test():
     good = {
-        "docs/rfc_requirements.tsv": "# comment\nIP-01\tRFC 1122 §3\tMUST\tVersion\nIP-02\tRFC 791\tMUST\tSum\tlater\n",
+        "docs/rfc_requirements.tsv": "# comment\nIP-01\tRFC 1122 §3\tMUST\tVersion\nIP-02\tRFC 791\tMUST\tSum\tlater\nRFC 9293 MUST-3\tRFC 9293\tMUST\tChecksum\n",
         "docs/bug_cases.tsv": "B60\tCVE\tflood\n",
         "tests/a_test.cc": (
             "// Covers: rfc:IP-01\nTEST(ATest, One) {\n  F();\n}\n"
@@ -163,7 +172,7 @@ def self_test():
         page = lintlib.read(root, "docs/rfc_coverage.md")
         assert "| IP-01 | RFC 1122 §3 | MUST | Version | [ATest.One](../tests/a_test.cc) |" in page, page
         assert "| IP-02 | RFC 791 | MUST | Sum | open: later |" in page, page
-        assert "1 of 2" in page, page
+        assert "2 of 3" in page, page
         assert "[ATest.Two](../tests/a_test.cc)" in lintlib.read(root, "docs/bug_coverage.md")
         pages = {p: lintlib.read(root, p) for p in ("docs/rfc_coverage.md", "docs/bug_coverage.md")}
     lintlib.expect(check, {**good, **pages})

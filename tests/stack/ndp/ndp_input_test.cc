@@ -161,6 +161,9 @@ struct BadMessage {
   DropReason reason;
 };
 
+// By its name: the bytes of the struct would be addresses, other ones in each run.
+void PrintTo(const BadMessage& message, std::ostream* out) { *out << message.name; }
+
 const BadMessage kBadMessages[] = {
     {"SolicitationHopLimit254",
      [] { return Solicitation({.target = kHost6, .link_address = kPeerMac}, {.hop_limit = 254}); },
