@@ -256,6 +256,7 @@ TEST_F(InteropIperf3Test, ServerSurvivesNonsenseAndServesOn) {
   EXPECT_EQ(Talk(cookie + Framed(R"({"tcp":true,"time":100000})")), refused(5));
   const CommandResult client = Run(Kernel({"-c", "10.9.0.2", "-n", "1M", "-C", "cubic"}));
   EXPECT_EQ(client.exit_code, 0) << client.output;
+  EXPECT_TRUE(server.WaitForOutput("(test #9)\n")) << server.output();
   server.Signal(SIGINT);
   const CommandResult served = server.Wait();
   EXPECT_EQ(served.exit_code, 1);
