@@ -6,8 +6,6 @@
 #include "netdev/base/byteorder.h"
 #include "netdev/capture_tap.h"
 #include "netdev/net_context.h"
-#include "netdev/packet/packet_list.h"
-#include "netdev/poll.h"
 #include "netdev/wire/ethernet.h"
 
 namespace tapwire::pkt {
@@ -17,34 +15,8 @@ constexpr uint16_t kIpv4Type = 0x0800, kIpv6Type = 0x86dd;
 
 }  // namespace
 
-class ScriptDevice::RxQueue final : public netdev::PollContext {
- public:
-  using PollContext::PollContext;
-
-  void Push(PacketPtr packet) {
-    waiting_.PushBack(std::move(packet));
-    Schedule();
-  }
-  void Clear() { waiting_.Clear(); }
-
-  int Poll(int budget) override {
-    int taken = 0;
-    while (taken < budget && !waiting_.empty()) {
-      ++taken;
-      Deliver(waiting_.PopFront());
-    }
-    return taken;
-  }
-
- private:
-  PacketList waiting_;
-};
-
 ScriptDevice::ScriptDevice(netdev::NetContext& context, uint32_t mtu)
-    : NetDevice(context, {.name = "pkt0", .mac = kMac, .mtu = mtu}),
-      rx_queue_(std::make_unique<RxQueue>(context, *this)) {}
-
-ScriptDevice::~ScriptDevice() = default;
+    : NetDevice(context, {.name = "pkt0", .mac = kMac, .mtu = mtu}) {}
 
 bool ScriptDevice::Inject(std::span<const uint8_t> datagram) {
   std::vector<uint8_t> frame(kLinkHeaderLength);
@@ -55,8 +27,8 @@ bool ScriptDevice::Inject(std::span<const uint8_t> datagram) {
   frame.insert(frame.end(), datagram.begin(), datagram.end());
   PacketPtr packet = PacketFromBytes(context().pool(), frame);
   if (packet == nullptr) return false;
-  packet->meta.rx_time = context().RefreshNow();
-  rx_queue_->Push(std::move(packet));
+  context().RefreshNow();  // the time of its arrival
+  context().EnqueueBacklog(std::move(packet), *this);
   return true;
 }
 
@@ -70,7 +42,5 @@ netdev::TxResult ScriptDevice::StartXmit(PacketPtr packet, bool /*more*/) {
   sent_.push_back({{frame.bytes.begin() + kLinkHeaderLength, frame.bytes.end()}, context().now()});
   return netdev::TxResult::kSent;
 }
-
-void ScriptDevice::OnDown() { rx_queue_->Clear(); }
 
 }  // namespace tapwire::pkt

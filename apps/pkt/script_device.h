@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,7 +28,6 @@ class ScriptDevice final : public netdev::NetDevice {
   static constexpr MacAddress kPeerMac{0x02, 0, 0, 0, 0, 0x02};
 
   ScriptDevice(netdev::NetContext& context, uint32_t mtu);
-  ~ScriptDevice() override;
 
   absl::string_view kind() const override { return "script"; }
 
@@ -41,13 +39,10 @@ class ScriptDevice final : public netdev::NetDevice {
 
  protected:
   netdev::TxResult StartXmit(PacketPtr packet, bool more) override;
-  void OnDown() override;
 
  private:
-  class RxQueue;
   static constexpr size_t kMaxSent = 1u << 17;
 
-  std::unique_ptr<RxQueue> rx_queue_;
   std::deque<SentDatagram> sent_;
 };
 
