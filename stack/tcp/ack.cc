@@ -43,6 +43,7 @@ void Connection::ProcessAck(const Segment& seg) {
     RestartRetransmit();  // RFC 6298 §5.3: only new data acknowledged restarts it
   }
   if (fin_sent_ && snd_.una == snd_.nxt) return OnFinAcked();
+  if (advanced && writer_waits_) TuneSendBuffer();
   if (advanced && writer_waits_ && send_space() * 3 >= send_limit_) {
     writer_waits_ = false;
     Notify(kWritable);
@@ -83,7 +84,7 @@ bool Connection::UpdateSendWindow(const Segment& seg) {
   snd_.max_wnd = std::max(snd_.max_wnd, snd_.wnd);
   snd_.wl1 = seg.seq;
   snd_.wl2 = seg.ack;
-  if (snd_.wnd > before || snd_.wnd != 0) {
+  if (snd_.wnd != 0) {
     persist_backoff_ = 0;
     Cancel(TimerId::kPersist);
   }

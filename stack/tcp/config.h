@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "netdev/base/time.h"
 
 namespace tapwire::tcp {
+
+// On a path this short the CPU, not a buffer, is what limits: larger ones only leave the cache.
+inline constexpr Duration kShortPath = std::chrono::microseconds(200);
 
 // When segments are built larger than the MSS, to be cut by the transmit path.
 enum class GsoMode : uint8_t {
@@ -49,7 +51,7 @@ struct Config {
   // Zero-window probes (RFC 9293 §3.8.6.1) back off from the RTO up to this.
   Duration max_persist = std::chrono::seconds(120);
 
-  // Buffers in bytes; a connection starts with `initial` and grows to `max` while its window, not
+  // Buffers in bytes; a connection starts with `initial` and grows to `max` while the buffer, not
   // the application or the CPU, is what limits it.
   size_t receive_buffer_initial = 256u << 10;
   size_t receive_buffer_max = 15u << 20;
@@ -69,7 +71,7 @@ struct Config {
   bool slow_start_after_idle = true;      // RFC 5681 §4.1
 
   GsoMode gso = GsoMode::kAlways;
-  uint32_t gso_max_bytes = 65535 - 60;  // of payload and header; the device may allow less
+  uint32_t gso_max_bytes = 65535;  // of payload and headers; the device may allow less
 
   // At most one challenge acknowledgment per connection in this time (RFC 5961 §7).
   Duration invalid_rate_limit = std::chrono::milliseconds(500);
@@ -79,7 +81,7 @@ struct Config {
   size_t max_half_open = 4096;           // of one listener, in SYN-RECEIVED
   size_t max_time_wait = 1u << 18;       // the oldest goes when it is reached
   size_t max_out_of_order_ranges = 256;  // of one connection
-  // RFC 9293 §3.7.1 and B52…: a peer's MSS below this is taken as this.
+  // A peer's MSS below this is taken as this (CVE-2019-11479).
   uint16_t min_mss = 88;
 
   static Config Linux() { return Config(); }

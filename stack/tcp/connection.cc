@@ -118,6 +118,14 @@ void Connection::ApplyCongestionControl() {
   }
 }
 
+// Grows with cwnd while a writer waits, so that the buffer is not what limits; twice cwnd, since
+// what is acknowledged makes room only one round trip later.
+void Connection::TuneSendBuffer() {
+  if (options_->send_buffer != 0 || rtt_.srtt() <= kShortPath) return;
+  const uint64_t wanted = std::min<uint64_t>(uint64_t{2} * cc_->cwnd(), config().send_buffer_max);
+  send_limit_ = std::max(send_limit_, static_cast<uint32_t>(std::min<uint64_t>(wanted, 1u << 30)));
+}
+
 // RFC 6928 §2: min(10 * MSS, max(2 * MSS, 14600)), by the configured number of segments.
 uint32_t Connection::InitialWindow() const {
   const uint32_t size = SegmentSize();
@@ -137,6 +145,7 @@ void Connection::BecomeEstablished(const Segment& segment) {
   if (counts_.retrans_segs > 0) cc_->OnIdleRestart(SegmentSize(), now());
   tune_start_ = now();
   RestartKeepalive();
+  if (fin_queued_) EnterState(State::kFinWait1);  // closed in SYN-RECEIVED (RFC 9293 §3.10.4)
   if (listener_ != nullptr) {
     listener_->OnEstablished(*this);
   } else {
@@ -356,7 +365,7 @@ void Connection::Abort() {
 void Connection::ResetAndLeave() {
   const bool peer_knows = state_ != State::kSynSent && state_ != State::kClosed;
   if (peer_knows && !(state_ == State::kClosing || state_ == State::kLastAck)) {
-    TransmitReset(snd_.nxt, true);
+    TransmitReset();
   }
   Leave();
 }
@@ -367,8 +376,8 @@ uint32_t Connection::MaxSegmentFor(uint32_t mtu) const {
   const bool v4 = flow_.remote.is_v4();
   // The total length of IPv4 has 16 bits, whatever the link carries (loopback: 65,536).
   if (v4) mtu = std::min<uint32_t>(mtu, 65535);
-  const uint32_t ip = v4 ? wire::Ipv4Header::kMinLength : wire::Ipv6Header::kLength;
-  const uint32_t headers = ip + wire::TcpHeader::kMinLength;
+  const size_t ip = v4 ? wire::Ipv4Header::kMinLength : wire::Ipv6Header::kLength;
+  const auto headers = static_cast<uint32_t>(ip + wire::TcpHeader::kMinLength);
   return mtu > headers ? mtu - headers : 0;
 }
 

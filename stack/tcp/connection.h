@@ -8,10 +8,11 @@
 //   Input (synchronized)     input.cc        §3.10.7.4, one function per numbered step
 //   Input (SYN-SENT, -RCVD)  input_syn.cc    §3.10.7.3
 //   ProcessAck               ack.cc          §3.10.7.4 fifth; RFC 5681, 6298, 6675, 7323
-//   received data            receive.cc      §3.10.7.4 sixth to eighth; windows, when to
-//   acknowledge loss recovery            recovery.cc     RFC 5681 §3.2, RFC 6582, RFC 6675 Output
-//   output.cc       what to send Transmit…                transmit.cc     how to send it timers
-//   timers.cc       RTO, persist, delayed ACK, keepalive, FIN-WAIT-2
+//   received data            receive.cc      §3.10.7.4 sixth to eighth; windows, when to ACK
+//   loss recovery            recovery.cc     RFC 5681 §3.2, RFC 6582, RFC 6675
+//   Output                   output.cc       what to send
+//   Transmit…                transmit.cc     how to send it
+//   timers                   timers.cc       RTO, persist, delayed ACK, keepalive, FIN-WAIT-2
 //
 // Nothing here calls user code: the observer is told after the batch, through Tcp.
 #pragma once
@@ -221,6 +222,7 @@ class Connection final : public ListHook<OutputTag>,
   void ResetAndLeave();
   bool RefreshRoute();
   void UpdateSmss();
+  void TuneSendBuffer();
   void OnPathMtuReduced();
   Stack& stack() const;
   Time now() const;
@@ -309,7 +311,7 @@ class Connection final : public ListHook<OutputTag>,
   void TransmitSyn(bool retransmission);
   void TransmitAck();
   void TransmitProbe();
-  void TransmitReset(Seq seq, bool ack);
+  void TransmitReset();
   wire::TcpOptions BuildOptions(bool syn) const;
   void AddSackBlocks(wire::TcpOptions& options) const;
   netdev::TxResult SendSegment(PacketPtr packet, Seq seq, wire::TcpFlags flags);

@@ -49,9 +49,9 @@ void Connection::Output() {
 
 uint32_t Connection::SegmentSize() const {
   uint32_t options = ts_.ok ? 12 : 0;  // two no-operations and the timestamps
-  if (reassembly_ != nullptr && sack_ok_) {
-    const size_t blocks =
-        std::min<size_t>(reassembly_->range_count() + (dsack_ ? 1 : 0), ts_.ok ? 3 : 4);
+  if (sack_ok_ && (reassembly_ != nullptr || dsack_)) {
+    const size_t ranges = reassembly_ != nullptr ? reassembly_->range_count() : 0;
+    const size_t blocks = std::min<size_t>(ranges + (dsack_ ? 1 : 0), ts_.ok ? 3 : 4);
     if (blocks > 0) options += static_cast<uint32_t>(4 + 8 * blocks);
   }
   return smss_ > options + 8 ? smss_ - options : 8;

@@ -12,13 +12,6 @@
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
-namespace {
-
-// On a path this short the CPU, not the window, is what limits: larger buffers only leave the
-// cache.
-constexpr Duration kShortPath = std::chrono::microseconds(200);
-
-}  // namespace
 
 // ---- Sixth: URG ----
 

@@ -4,9 +4,10 @@
 // that restarts the RTO costs a store).
 //
 //   kRetransmit  RFC 6298; also SYN and FIN
-//   kPersist     zero-window probes (RFC 9293 §3.8.6.1), the sender's SWS override, TCP_CORK's
-//   limit kDelayedAck  RFC 9293 §3.8.6.3 kKeepalive   RFC 9293 §3.8.4 kLifetime    FIN-WAIT-2 of a
-//   connection whose user is gone
+//   kPersist     zero-window probes (RFC 9293 §3.8.6.1), the sender's SWS override, cork's limit
+//   kDelayedAck  RFC 9293 §3.8.6.3
+//   kKeepalive   RFC 9293 §3.8.4
+//   kLifetime    FIN-WAIT-2 of a connection whose user is gone
 
 #include <algorithm>
 #include <cerrno>
@@ -182,7 +183,7 @@ void Connection::OnKeepaliveTimer() {
   }
   // MUST-29: one unanswered probe is not death.
   if (probes_ >= options_->keepalive_probes.value_or(config().keepalive_probes)) {
-    TransmitReset(snd_.nxt, true);
+    TransmitReset();
     return Fail(TimeoutStatus());
   }
   ++probes_;

@@ -195,8 +195,6 @@ void Connection::TransmitProbe() {
   static_cast<void>(SendSegment(std::move(packet), snd_.una - 1, wire::TcpFlags::kAck));
 }
 
-void Connection::TransmitReset(Seq seq, bool ack) {
-  tcp_.SendReset(flow_, route_, seq, ack ? std::optional<Seq>(rcv_.nxt) : std::nullopt);
-}
+void Connection::TransmitReset() { tcp_.SendReset(flow_, route_, snd_.nxt, rcv_.nxt); }
 
 }  // namespace tapwire::tcp

@@ -82,6 +82,29 @@ TEST_P(TcpHandshakeTest, SimultaneousOpen) {
   Reset(*opened);
 }
 
+// RFC 9293 §3.10.4: a close in SYN-RECEIVED is done once the handshake is.
+TEST_P(TcpHandshakeTest, CloseDuringASimultaneousOpen) {
+  Start();
+  auto opened = tcp().Connect({host(), kHostPort, 0}, {peer(), kPeerPort, 0}, {}, &observer_);
+  ASSERT_TRUE(opened.ok());
+  net->Run();
+  Take();
+  Send({.flags = "S", .seq = 0, .options = SynOptions()});
+  Take();
+  (*opened)->ShutdownWrite();
+  net->Run();
+  Send({.flags = "SA", .seq = 0, .ack = 1, .options = SynOptions()});
+  EXPECT_THAT(TakeText(), ElementsAre("FA 1:1(0) ack 1"));
+  EXPECT_EQ((*opened)->state(), tcp::State::kFinWait1);
+  Send({.ack = 2});
+  EXPECT_EQ((*opened)->state(), tcp::State::kFinWait2);
+  Send({.flags = "FA", .ack = 2});
+  EXPECT_EQ(observer_.gone, 1);
+  EXPECT_EQ(tcp().connection_count(), 0u);
+  net->Advance(std::chrono::seconds(61));
+  Take();
+}
+
 // Covers: RFC 9293 MUST-11
 TEST_P(TcpHandshakeTest, ResetOfASimultaneousOpenRefuses) {
   Start();

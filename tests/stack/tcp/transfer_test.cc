@@ -29,6 +29,23 @@ TEST_P(TcpTransferTest, DataIsSentInSegmentsOfThePeersSize) {
   Reset(c);
 }
 
+// The same segments on the wire, cut by the transmit path or not built larger at all.
+TEST_P(TcpTransferTest, SuperPacketsAreBuiltAsConfigured) {
+  for (const tcp::GsoMode mode : {tcp::GsoMode::kAlways, tcp::GsoMode::kDevice}) {
+    tcp::Config config = Plain();
+    config.gso = mode;
+    Start(config);
+    tcp::Connection* c = Connect(SynOptions(1000));
+    Write(*c, 5000);
+    EXPECT_THAT(TakeText(), ElementsAre("A 1:1001(1000) ack 1", "A 1001:2001(1000) ack 1",
+                                        "A 2001:3001(1000) ack 1", "A 3001:4001(1000) ack 1",
+                                        "PA 4001:5001(1000) ack 1"));
+    const uint64_t cut = device().stats().tx_gso_segmented.value();
+    EXPECT_EQ(cut > 0, mode == tcp::GsoMode::kAlways);
+    Reset(c);
+  }
+}
+
 TEST_P(TcpTransferTest, ReceivedDataIsReadable) {
   Start();
   tcp::Connection* c = Connect();

@@ -165,6 +165,48 @@ TEST_P(TcpWindowTest, BlockedWriterIsTold) {
   Reset(c);
 }
 
+// A path of 10 ms: the buffer follows cwnd, up to its limit.
+TEST_P(TcpWindowTest, SendBufferGrowsWithTheCongestionWindow) {
+  tcp::Config config = Plain();
+  config.send_buffer_initial = 20000;
+  config.send_buffer_max = 60000;
+  Start(config);
+  host_port_ = kHostPort;
+  auto opened = tcp().Connect({host(), kHostPort, 0}, {peer(), kPeerPort, 0}, {}, &observer_);
+  ASSERT_TRUE(opened.ok());
+  tcp::Connection* c = *opened;
+  net->Run();
+  Take();
+  net->Advance(std::chrono::milliseconds(10));
+  Send({.flags = "SA", .seq = 0, .ack = 1, .options = SynOptions(1000, true, 7)});
+  Take();
+  EXPECT_EQ(Write(*c, 200000), 20000u);
+  uint32_t acked = 1;
+  for (int round = 0; round < 30; ++round) {
+    net->Advance(std::chrono::milliseconds(10));
+    for (const SentSegment& s : Take()) acked = s.seq + static_cast<uint32_t>(s.length);
+    Send({.ack = acked});
+    Write(*c, 200000);
+  }
+  EXPECT_EQ(c->unacked_bytes(), 60000u);
+  Reset(c);
+}
+
+TEST_P(TcpWindowTest, SendBufferThatWasSetStays) {
+  Start();
+  tcp::SocketOptions options;
+  options.send_buffer = 4000;
+  tcp::Connection* c = Connect(SynOptions(1000), 65535, options);
+  uint32_t acked = 1;
+  for (int round = 0; round < 8; ++round) {
+    EXPECT_EQ(Write(*c, 10000), 4000u);
+    net->Advance(std::chrono::milliseconds(10));
+    for (const SentSegment& s : Take()) acked = s.seq + static_cast<uint32_t>(s.length);
+    Send({.ack = acked});
+  }
+  Reset(c);
+}
+
 // ---- Sender's silly-window avoidance and Nagle ----
 
 // Covers: RFC 9293 MUST-38
