@@ -3,8 +3,8 @@
 //
 //   SimWaiter waiter(context, [&clock](std::optional<Time> next) {
 //     if (!next) return false;                      // nothing is going to happen
-//     clock.Set(std::max(*next, clock.Now()));      // or less far, after doing something of one's
-//     own return true;
+//     clock.Set(std::max(*next, clock.Now()));      // or less far, after doing something else
+//     return true;
 //   });
 //   SocketTable sockets(stack, waiter);
 #pragma once

@@ -4,8 +4,8 @@
 //
 //   netdev::NetContext context(system.environment());
 //   Stack stack(context);                                // and its interfaces, addresses, routes
-//   auto waiter = ThreadWaiter::Start(context);          // from here on the context is the
-//   thread's SocketTable sockets(stack, **waiter); … // any thread: sockets.Connect(…)
+//   auto waiter = ThreadWaiter::Start(context);          // the context is the thread's from here
+//   on SocketTable sockets(stack, **waiter);                // any thread: sockets.Connect(…)
 //   (*waiter)->Stop();                                   // the context is the caller's again
 #pragma once
 
