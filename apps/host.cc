@@ -15,6 +15,7 @@
 #include "netdev/registry.h"
 #include "netdev/veth.h"
 #include "stack/path_mtu.h"
+#include "stack/tcp/tcp.h"
 #include "stack/udp/udp.h"
 
 namespace tapwire::apps {
@@ -47,12 +48,23 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Create(uv_loop_t* loop, const HostOp
   return host;
 }
 
+namespace {
+
+// A host answers for ports that nobody has opened too: by a reset, by port unreachable. Without a
+// protocol it would say that it has none.
+void InstallTransports(Stack& stack) {
+  Udp::Install(stack);
+  tcp::Tcp::Install(stack);
+}
+
+}  // namespace
+
 absl::Status Host::Start() {
   environment_ = std::make_unique<Environment>();
   context_ = std::make_unique<netdev::NetContext>(
       tapwire::Environment{&environment_->clock, &environment_->random});
   stack_ = std::make_unique<Stack>(*context_, ConfigFor(options_));
-  Udp::Install(*stack_);
+  InstallTransports(*stack_);
   TW_RETURN_IF_ERROR(options_.kind == DeviceKind::kTap ? OpenTap() : OpenVeth());
   TW_RETURN_IF_ERROR(StartCapture());
   TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*device_));
@@ -111,7 +123,7 @@ absl::Status Host::StartPeer(netdev::NetDevice& device) {
   StackConfig config = ConfigFor(options_);
   config.duplicate_address_detection = false;  // alone on the wire when it starts
   peer_stack_ = std::make_unique<Stack>(*context_, config);
-  Udp::Install(*peer_stack_);
+  InstallTransports(*peer_stack_);
   Interface* peer = nullptr;
   TW_ASSIGN_OR_RETURN(peer, peer_stack_->AddInterface(device));
   TW_RETURN_IF_ERROR(device.Up());

@@ -136,6 +136,18 @@ TEST_F(InteropProgramTest, RunEndsBySigterm) {
   EXPECT_NE(Run({"ip", "link", "show", "dev", kTapName}).exit_code, 0);
 }
 
+TEST_F(InteropProgramTest, ClosedTcpPortsRefuse) {
+  Command program(Tapwire(RunFlags(tun_node())));
+  ASSERT_TRUE(program.WaitForOutput("ready:")) << program.output();
+  for (const char* target : {"TCP4:10.9.0.2:9", "TCP6:[fd00:9::2]:9"}) {
+    const CommandResult client = Run({"socat", "-u", "/dev/null", target});
+    EXPECT_EQ(client.exit_code, 1);
+    EXPECT_THAT(client.output, HasSubstr("Connection refused")) << target;
+  }
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait().exit_code, 0);
+}
+
 // Covers: bug:B94
 TEST_F(InteropProgramTest, RunSaysThatItsTapWasRemoved) {
   Command run(Tapwire(RunFlags(tun_node(), {"--echo", "7", "--stats"})));
