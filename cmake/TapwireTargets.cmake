@@ -11,6 +11,13 @@ if(TAPWIRE_SANITIZE)
     -fsanitize=${_tapwire_sanitize} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tapwire_flags INTERFACE -fsanitize=${_tapwire_sanitize})
 endif()
+# Inlining across files makes the stack a third faster. The libraries stay usable without it (fat
+# objects); the programs that are worth the time to link so have the property TAPWIRE_LTO.
+if(TAPWIRE_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(tapwire_flags INTERFACE -flto=auto -ffat-lto-objects)
+  target_link_options(tapwire_flags INTERFACE
+    $<IF:$<BOOL:$<TARGET_PROPERTY:TAPWIRE_LTO>>,-flto=auto,-fno-lto>)
+endif()
 if(TAPWIRE_BUILD_FUZZ AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(tapwire_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
@@ -32,7 +39,8 @@ function(tapwire_library name)
       $<BUILD_INTERFACE:${tapwire_SOURCE_DIR}>
       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tapwire>)
     target_compile_features(${name} PUBLIC cxx_std_20)
-    target_compile_options(${name} PRIVATE -fno-exceptions)
+    # Position-independent for the plug-in; nobody replaces our functions, so calls may be inlined.
+    target_compile_options(${name} PRIVATE -fno-exceptions -fno-semantic-interposition)
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE $<BUILD_INTERFACE:tapwire_flags>)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
   else()

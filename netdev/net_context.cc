@@ -31,6 +31,7 @@ constexpr int kMaxRounds = 64;
 // A flush may schedule another (a stack's output its device's queue, an upper device
 // its lower one). What is left after so many passes waits for the next round.
 constexpr int kMaxFlushPasses = 8;
+constexpr int kMaxDeferPasses = 4;
 
 }  // namespace
 
@@ -136,10 +137,12 @@ void NetContext::RunPosted() {
 }
 
 void NetContext::RunDeferred() {
-  // What the callbacks defer waits for the next round, so that a callback which defers
-  // itself cannot keep the batch from ending.
-  running_work_.swap(deferred_);
-  RunWork();
+  // A callback's own events, as of a socket that it has just accepted, belong before the flush too;
+  // but one that defers itself must not keep the batch from ending.
+  for (int pass = 0; pass < kMaxDeferPasses && !deferred_.empty(); ++pass) {
+    running_work_.swap(deferred_);
+    RunWork();
+  }
 }
 
 void NetContext::RunWork() {

@@ -28,11 +28,17 @@ struct FlowKeyHash {
   SipKey key;
 
   size_t operator()(const FlowKey& flow) const {
-    std::array<uint8_t, 36> bytes{};  // 16 + 16 + 2 + 2; IPv4 leaves zeros
-    std::memcpy(bytes.data(), flow.local.bytes().data(), flow.local.bytes().size());
-    std::memcpy(bytes.data() + 16, flow.remote.bytes().data(), flow.remote.bytes().size());
-    StoreBe16(bytes.data() + 32, flow.local_port);
-    StoreBe16(bytes.data() + 34, flow.remote_port);
+    return flow.local.is_v4() ? Hash<4>(flow) : Hash<16>(flow);
+  }
+
+ private:
+  template <size_t kAddress>
+  size_t Hash(const FlowKey& flow) const {
+    std::array<uint8_t, 2 * kAddress + 4> bytes;
+    std::memcpy(bytes.data(), flow.local.bytes().data(), kAddress);
+    std::memcpy(bytes.data() + kAddress, flow.remote.bytes().data(), kAddress);
+    StoreBe16(bytes.data() + 2 * kAddress, flow.local_port);
+    StoreBe16(bytes.data() + 2 * kAddress + 2, flow.remote_port);
     return static_cast<size_t>(SipHash13(key, bytes));
   }
 };

@@ -144,9 +144,11 @@ bool Interface::HasUsableAddress(const IpAddress& address) const {
 bool Interface::IsSubnetBroadcast(const Ipv4Address& address) const {
   for (const InterfaceAddress& a : addresses_) {
     if (!a.address.is_v4() || a.state == AddressState::kDuplicated) continue;
-    const std::optional<Ipv4Address> broadcast = a.prefix().Broadcast();
-    if (!broadcast) continue;  // RFC 3021: /31 and /32 have none
-    if (address == *broadcast || a.prefix().Network() == IpAddress(address)) return true;
+    if (a.prefix_length >= 31) continue;  // RFC 3021: these have none
+    const uint32_t host_bits = UINT32_MAX >> a.prefix_length;
+    if (((address.value() ^ a.address.v4().value()) & ~host_bits) != 0) continue;
+    const uint32_t host = address.value() & host_bits;
+    if (host == host_bits || host == 0) return true;
   }
   return false;
 }

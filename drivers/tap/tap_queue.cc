@@ -115,6 +115,9 @@ int TapQueue::Poll(int budget) {
       Schedule();  // there may be more, after the others have had their turn
       break;
     }
+    if (taken == 1 && lone_polls_ >= kLoneFrames && ++lone_polls_ % kLookEvery != 0) {
+      break;  // the descriptor tells if there is another one after all
+    }
     const ssize_t got = ReadFrame();
     if (got == -EAGAIN) {
       break;
@@ -127,6 +130,11 @@ int TapQueue::Poll(int budget) {
     ++taken;
     bytes += static_cast<size_t>(got);
     HandleFrame(static_cast<size_t>(got));
+  }
+  if (taken != 1) {
+    lone_polls_ = 0;
+  } else if (lone_polls_ < kLoneFrames) {
+    ++lone_polls_;
   }
   return taken;
 }

@@ -77,6 +77,11 @@ class TapQueue final : public netdev::PollContext {
   // core until it is read again.
   static constexpr size_t kPollBytes = 256 * 1024;
 
+  // After so many polls in a row that found one frame, as of a request and its answer, the read
+  // that would find nothing more is made only at every so many polls.
+  static constexpr uint32_t kLoneFrames = 16;
+  static constexpr uint32_t kLookEvery = 4;
+
   // Buffers that replace those a frame has filled.
   struct Replacement {
     PacketPtr head;
@@ -97,6 +102,7 @@ class TapQueue final : public netdev::PollContext {
   TapIo& io_;
   Time last_poll_{};
   bool late_ = false;
+  uint32_t lone_polls_ = 0;  // in a row
 
   std::array<iovec, kVectors> vectors_{};
   PacketPtr head_;

@@ -67,6 +67,7 @@ class Ipv4Address {
   std::string ToString() const;
 
   constexpr auto operator<=>(const Ipv4Address&) const = default;
+  constexpr bool operator==(const Ipv4Address& other) const { return value() == other.value(); }
   template <typename H>
   friend H AbslHashValue(H h, const Ipv4Address& address) {
     return H::combine(std::move(h), address.value());
@@ -168,6 +169,9 @@ class Ipv6Address {
   std::string ToString() const;
 
   constexpr auto operator<=>(const Ipv6Address&) const = default;
+  constexpr bool operator==(const Ipv6Address& other) const {
+    return high() == other.high() && low() == other.low();
+  }
   template <typename H>
   friend H AbslHashValue(H h, const Ipv6Address& address) {
     return H::combine(std::move(h), address.high(), address.low());
@@ -235,6 +239,10 @@ class IpAddress {
   std::string ToString() const;
 
   constexpr auto operator<=>(const IpAddress&) const = default;
+  // Two words instead of memcmp: each received packet makes several such comparisons.
+  constexpr bool operator==(const IpAddress& other) const {
+    return family_ == other.family_ && v6() == other.v6();
+  }
   template <typename H>
   friend H AbslHashValue(H h, const IpAddress& address) {
     // The family comes last, so that no hash input is the end of another.

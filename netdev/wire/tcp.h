@@ -69,6 +69,7 @@ class TcpHeader {
  public:
   static constexpr size_t kMinLength = 20;
   static constexpr size_t kMaxLength = 60;
+  static constexpr uint16_t kChecksumOffset = 16;
 
   // nullopt if truncated or the data offset is impossible. Does not verify the checksum.
   static std::optional<TcpHeader> Parse(std::span<const uint8_t> bytes) {
