@@ -74,6 +74,7 @@ absl::Status Host::Start() {
   TW_RETURN_IF_ERROR(AddAddresses());
   TW_RETURN_IF_ERROR(AddGateways());
   TW_ASSIGN_OR_RETURN(runner_, UvRunner::Attach(loop_, context_.get()));
+  runner_->SetBusyPoll(options_.busy_poll);
   return StartSignals();
 }
 

@@ -2,6 +2,7 @@
 #include "apps/host_options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,7 @@
 namespace tapwire::apps {
 namespace {
 
+constexpr uint32_t kMaxBusyPollUs = 1'000'000;
 constexpr char kNetHelp[] =
     "device: tap[,name=tw0][,dev=/dev/net/tun][,fd=N][,fdsocket=PATH][,userns][,kernel=CIDR]"
     "[,mac=ADDR][,mtu=N][,queues=N][,csum=off][,tso=off][,uso=off], or "
@@ -258,6 +260,12 @@ void AddHostFlags(CLI::App& command, HostFlags& flags) {
   command.add_option("--dad", flags.dad, "check addresses before use: auto (IPv6 only), on, off")
       ->capture_default_str();
   command.add_flag("--stats", flags.stats, "print counters and drop reasons at the end");
+  command
+      .add_option("--busy-poll", flags.busy_poll_us,
+                  "microseconds for which to go on polling after work before going to sleep: "
+                  "answers sooner, keeps a CPU busy")
+      ->check(CLI::Range(uint32_t{0}, kMaxBusyPollUs))
+      ->capture_default_str();
 }
 
 absl::Status ParseNetSpec(absl::string_view spec, HostOptions& options) {
@@ -293,6 +301,7 @@ absl::StatusOr<HostOptions> ParseHostFlags(const HostFlags& flags) {
   options.pcap = flags.pcap;
   options.pcap_raw = flags.pcap_raw;
   options.stats = flags.stats;
+  options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
   return options;
 }
 

@@ -3,6 +3,7 @@
 // apps/host.h builds from the result.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "drivers/tap/tap_device.h"
+#include "netdev/base/time.h"
 #include "netdev/wire/ip_address.h"
 #include "netdev/wire/mac_address.h"
 
@@ -25,6 +27,7 @@ struct HostFlags {
   bool userns = false;
   bool stats = false;
   std::string dad = "auto";
+  uint32_t busy_poll_us = 0;
 };
 void AddHostFlags(CLI::App& command, HostFlags& flags);
 
@@ -49,6 +52,7 @@ struct HostOptions {
   bool pcap_raw = false;
   bool stats = false;
   DadMode dad = DadMode::kAuto;
+  Duration busy_poll{};  // see UvRunner::SetBusyPoll
 };
 // kInvalidArgument with a message that names the flag and what it should have been. Also refuses
 // what is well-formed and can never work, as a gateway that is a subnet's own address.

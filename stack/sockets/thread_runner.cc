@@ -100,7 +100,29 @@ std::optional<Time> ThreadRunner::NextBatch() const {
   return more_ || context_->has_pending_work() ? context_->now() : context_->next_deadline();
 }
 
+// True if there is something to do: a descriptor was ready, or `until` has come.
+bool ThreadRunner::BusyPoll(std::optional<Time> until) {
+  const Time start = context_->RefreshNow();
+  // Not start + budget, which could overflow.
+  while (context_->now() - start < busy_poll_) {
+    stats_.busy_polls.Inc();
+    constexpr timespec kNow = {};
+    if (WaitForEvents(&kNow) > 0) {
+      stats_.busy_poll_hits.Inc();
+      return true;
+    }
+    if (until.has_value() && context_->now() >= *until) {
+      return true;
+    }
+    context_->RefreshNow();
+  }
+  return false;
+}
+
 void ThreadRunner::Wait(std::optional<Time> until) {
+  if (busy_poll_ > Duration::zero() && BusyPoll(until)) {
+    return;
+  }
   timespec timeout = {};
   bool blocks = true;
   if (until.has_value()) {
@@ -109,18 +131,24 @@ void ThreadRunner::Wait(std::optional<Time> until) {
     timeout.tv_sec = static_cast<time_t>(left / std::chrono::seconds(1));
     timeout.tv_nsec = static_cast<long>((left % std::chrono::seconds(1)).count());
   }
-  std::array<epoll_event, 16> events;
-  const int ready = epoll_pwait2(epoll_fd_, events.data(), static_cast<int>(events.size()),
-                                 until.has_value() ? &timeout : nullptr, nullptr);
+  const int ready = WaitForEvents(until.has_value() ? &timeout : nullptr);
   if (blocks) {
     stats_.wakeups.Inc();
     if (ready <= 0 && (!until.has_value() || context_->RefreshNow() < *until)) {
       stats_.spurious_wakeups.Inc();
     }
   }
+}
+
+// Schedules what is ready; how many descriptors that were, or what epoll_pwait2 returned instead.
+int ThreadRunner::WaitForEvents(const timespec* timeout) {
+  std::array<epoll_event, 16> events;
+  const int ready =
+      epoll_pwait2(epoll_fd_, events.data(), static_cast<int>(events.size()), timeout, nullptr);
   for (int i = 0; i < ready; ++i) {
     Dispatch(events[static_cast<size_t>(i)]);
   }
+  return ready;
 }
 
 void ThreadRunner::Dispatch(const epoll_event& event) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 namespace tapwire::apps {
@@ -43,6 +44,7 @@ TEST(HostOptionsTest, PlainTapHasAllDefaults) {
   EXPECT_FALSE(options.tap.fd.has_value());
   EXPECT_FALSE(options.tap.userns);
   EXPECT_EQ(options.dad, DadMode::kAuto);
+  EXPECT_EQ(options.busy_poll, Duration::zero());
   EXPECT_THAT(options.addresses, IsEmpty());
 }
 
@@ -146,7 +148,8 @@ TEST(HostOptionsTest, OtherFlagsAreTakenOver) {
                       .pcap_raw = true,
                       .userns = true,
                       .stats = true,
-                      .dad = "off"});
+                      .dad = "off",
+                      .busy_poll_us = 50});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->addresses,
               ElementsAre(*IpPrefix::Parse("10.9.0.2/24"), *IpPrefix::Parse("fd00:9::2/64")));
@@ -155,6 +158,7 @@ TEST(HostOptionsTest, OtherFlagsAreTakenOver) {
   EXPECT_EQ(options->pcap, "out.pcapng");
   EXPECT_TRUE(options->pcap_raw && options->tap.userns && options->stats);
   EXPECT_EQ(options->dad, DadMode::kOff);
+  EXPECT_EQ(options->busy_poll, std::chrono::microseconds(50));
   EXPECT_EQ(ParseHostFlags({.dad = "on"})->dad, DadMode::kOn);
 }
 

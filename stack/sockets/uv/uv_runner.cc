@@ -200,11 +200,26 @@ void UvRunner::RunBatch() {
   if (for_timer && context_->stats().timers_fired.value() == timers_before) {
     stats_.spurious_timer_wakeups.Inc();
   }
-  if (more) {
-    uv_idle_start(&handles->idle, [](uv_idle_t*) {});  // while active the loop does not block
-  } else {
-    uv_idle_stop(&handles->idle);
+  more_ = more;
+  if (busy_poll_ > Duration::zero()) {
+    busy_since_ = context_->RefreshNow();
   }
+  KeepTurning(more_);
+}
+
+void UvRunner::KeepTurning(bool on) {
+  if (on) {
+    uv_idle_start(&handles_->idle, [](uv_idle_t*) {});  // while active the loop does not block
+  } else {
+    uv_idle_stop(&handles_->idle);
+  }
+}
+
+bool UvRunner::BusyPolls() {
+  if (busy_since_.has_value() && context_->RefreshNow() - *busy_since_ >= busy_poll_) {
+    busy_since_ = std::nullopt;
+  }
+  return busy_since_.has_value();
 }
 
 void UvRunner::BeforeBlocking() {
@@ -215,6 +230,11 @@ void UvRunner::BeforeBlocking() {
   }
   SyncPolls();
   ArmTimer();
+  const bool busy = BusyPolls();
+  if (busy) {
+    stats_.busy_turns.Inc();
+  }
+  KeepTurning(more_ || busy);
 }
 
 void UvRunner::OnTimer() {

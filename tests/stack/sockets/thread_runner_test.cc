@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -153,6 +155,77 @@ TEST_F(ThreadRunnerTest, WritableIsWatchedOnlyWhileWanted) {
   const int polls = device->polls();
   runner_->RunFor(milliseconds(20));
   EXPECT_EQ(device->polls(), polls);
+}
+
+// ---- Busy polling ----
+
+// Processor time of this thread: what a busy loop uses, whatever else the machine does.
+Duration ThreadCpuTime() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+TEST_F(ThreadRunnerTest, BusyPollFindsAFrameWithoutBlocking) {
+  runner_->SetBusyPoll(seconds(20));
+  SocketDevice* device = AddDevice("s0");
+  std::thread other([peer = device->peer()] {
+    std::this_thread::sleep_for(milliseconds(20));
+    WriteFrame(peer);
+  });
+  EXPECT_TRUE(runner_->RunUntil([this] { return sink_.frames == 1; }, seconds(20)));
+  other.join();
+  EXPECT_EQ(runner_->stats().wakeups.value(), 0u);
+  EXPECT_EQ(runner_->stats().busy_poll_hits.value(), 1u);
+}
+
+TEST_F(ThreadRunnerTest, BusyPollEndsForPostAndStop) {
+  runner_->SetBusyPoll(seconds(20));
+  bool ran = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    context_.Post([&] { ran = true; });
+    std::this_thread::sleep_for(milliseconds(20));
+    runner_->Stop();
+  });
+  runner_->Run();
+  other.join();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(runner_->stats().wakeups.value(), 0u);
+}
+
+TEST_F(ThreadRunnerTest, BusyPollServesTimers) {
+  runner_->SetBusyPoll(seconds(20));
+  std::optional<Time> fired;
+  FunctionTimer timer([&] { fired = system_.clock().Now(); });
+  const Time due = context_.RefreshNow() + milliseconds(15);
+  context_.timers().Arm(timer, due);
+  EXPECT_TRUE(runner_->RunUntil([&] { return fired.has_value(); }, seconds(20)));
+  EXPECT_GE(*fired, due);
+  EXPECT_EQ(runner_->stats().wakeups.value(), 0u);
+}
+
+// Covers: demand:19 — polling ends with its budget: after that an idle context costs nothing.
+TEST_F(ThreadRunnerTest, IdleContextBlocksAfterOneBudget) {
+  AddDevice("s0");
+  runner_->SetBusyPoll(milliseconds(10));
+  const Duration before = ThreadCpuTime();
+  runner_->RunFor(milliseconds(400));
+  EXPECT_LT(ThreadCpuTime() - before, milliseconds(100));
+  EXPECT_GT(runner_->stats().busy_polls.value(), 0u);
+  EXPECT_EQ(runner_->stats().busy_poll_hits.value(), 0u);
+  EXPECT_LE(runner_->stats().wakeups.value(), 1u) << "the limit of the run itself";
+}
+
+TEST_F(ThreadRunnerTest, BusyPollIsOffUnlessAskedFor) {
+  SocketDevice* device = AddDevice("s0");
+  WriteFrame(device->peer());
+  runner_->RunFor(milliseconds(20));
+  runner_->SetBusyPoll(milliseconds(-5));
+  WriteFrame(device->peer());
+  runner_->RunFor(milliseconds(20));
+  EXPECT_EQ(sink_.frames, 2);
+  EXPECT_EQ(runner_->stats().busy_polls.value(), 0u);
 }
 
 TEST_F(ThreadRunnerTest, AContextCanMoveToAThread) {

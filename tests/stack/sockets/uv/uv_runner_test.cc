@@ -446,6 +446,52 @@ TEST_F(UvRunnerTest, IdleContextNeverWakesTheLoop) {
   EXPECT_EQ(runner_->stats().batches.value(), batches);
 }
 
+// ---- Busy polling ----
+
+TEST_F(UvRunnerTest, BusyPollKeepsTheLoopTurningForItsBudget) {
+  SocketDevice* device = AddDevice("s0");
+  runner_->SetBusyPoll(milliseconds(10));
+  WriteFrame(device->peer());
+  TurnCounter counter(&loop_);
+  RunFor(milliseconds(200));
+  EXPECT_EQ(sink_.frames, 1);
+  EXPECT_GT(runner_->stats().busy_turns.value(), 20u);
+  EXPECT_GE(static_cast<uint64_t>(counter.turns), runner_->stats().busy_turns.value());
+}
+
+// Covers: demand:19 — polling ends with its budget: after that an idle context costs nothing.
+TEST_F(UvRunnerTest, IdleContextLetsTheLoopSleepAfterOneBudget) {
+  AddDevice("s0");
+  runner_->SetBusyPoll(milliseconds(5));
+  RunFor(milliseconds(100));
+  uv_run(&loop_, UV_RUN_NOWAIT);
+  const uint64_t busy = runner_->stats().busy_turns.value();
+  TurnCounter counter(&loop_);
+  RunFor(milliseconds(300));
+  EXPECT_EQ(runner_->stats().busy_turns.value(), busy);
+  EXPECT_EQ(counter.turns, TurnsWithoutAnything(milliseconds(50)));
+}
+
+TEST_F(UvRunnerTest, BusyPollDoesNotKeepTheLoopAlive) {
+  SocketDevice* device = AddDevice("s0");
+  runner_->SetBusyPoll(seconds(60));
+  WriteFrame(device->peer());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(uv_run(&loop_, UV_RUN_DEFAULT), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(30));
+}
+
+TEST_F(UvRunnerTest, BusyPollIsOffUnlessAskedFor) {
+  SocketDevice* device = AddDevice("s0");
+  WriteFrame(device->peer());
+  RunFor(milliseconds(10));
+  runner_->SetBusyPoll(milliseconds(-1));
+  WriteFrame(device->peer());
+  RunFor(milliseconds(10));
+  EXPECT_EQ(sink_.frames, 2);
+  EXPECT_EQ(runner_->stats().busy_turns.value(), 0u);
+}
+
 // ---- Post ----
 
 TEST_F(UvRunnerTest, PostFromAnotherThreadWakesTheLoop) {
