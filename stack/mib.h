@@ -111,7 +111,13 @@ TAPWIRE_COUNTER_STRUCT(TcpCounters, TAPWIRE_TCP_COUNTERS);
   X(window_probes, "TCPWinProbe", "Zero-window probes sent")                                       \
   X(zero_window_adv, "TCPToZeroWindowAdv", "Times a window was closed to zero")                    \
   X(lock_dropped_icmps, "OutOfWindowIcmps", "ICMP errors whose quote is outside the window")       \
-  X(syn_retrans, "TCPSynRetrans", "SYN and SYN-ACK segments sent again")
+  X(syn_retrans, "TCPSynRetrans", "SYN and SYN-ACK segments sent again")                           \
+  X(syn_cookies_sent, "SyncookiesSent",                                                            \
+    "SYN-ACKs sent with a cookie instead of a half-open entry")                                    \
+  X(syn_cookies_received, "SyncookiesRecv", "Connections made from a good cookie")                 \
+  X(syn_cookies_failed, "SyncookiesFailed",                                                        \
+    "Acknowledgments to a flooded listener without a good cookie")                                 \
+  X(abort_on_memory, "TCPAbortOnMemory", "Connections reset since too many had no user any more")
 TAPWIRE_COUNTER_STRUCT(TcpExtCounters, TAPWIRE_TCP_EXT_COUNTERS);
 
 #define TAPWIRE_ARP_COUNTERS(X)                                        \

@@ -11,6 +11,7 @@
 // RFC 1122 §3.3.1 (next hop), §3.3.4 (several interfaces), RFC 4007 (zones), RFC 6724 §4 (candidate
 // source addresses).
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -63,9 +64,9 @@ absl::Status NotAHost(const IpAddress& to, absl::string_view why) {
 }
 
 absl::Status Down(const Interface& interface, const IpAddress& to) {
-  return absl::UnavailableError(
-      absl::StrCat("route to ", to.ToString(), ": interface ", interface.device().name(),
-                   interface.device().is_up() ? " has no carrier" : " is down"));
+  return ErrnoStatus(
+      ENETDOWN, absl::StrCat("route to ", to.ToString(), ": interface ", interface.device().name(),
+                             interface.device().is_up() ? " has no carrier" : " is down"));
 }
 
 absl::StatusOr<Route> RouteFinder::Find() {
@@ -129,8 +130,8 @@ absl::Status RouteFinder::CheckSource() {
 absl::StatusOr<Route> RouteFinder::ToLocal() {
   Interface* loopback = stack_.loopback();
   if (loopback == nullptr || !loopback->device().is_running()) {
-    return absl::UnavailableError(
-        absl::StrCat("route to ", to_.ToString(), ": the loopback interface is down"));
+    return ErrnoStatus(
+        ENETDOWN, absl::StrCat("route to ", to_.ToString(), ": the loopback interface is down"));
   }
   IpAddress source = to_;
   if (request_.source) {

@@ -206,14 +206,9 @@ int64_t SocketTable::AcceptOnce(Descriptor& listener, sockaddr* address, socklen
   DescriptorPtr accepted = listener.Accept(result);
   if (accepted == nullptr) return result;
   accepted->nonblocking = (flags & SOCK_NONBLOCK) != 0;
-  Endpoint peer;
-  if (accepted->PeerName(peer) != 0) {
-    result = -ECONNABORTED;  // gone again, and with it its name
-  } else if (const int bad = StoreAddress(accepted->family(), peer, address, length)) {
-    result = bad;
-  } else {
-    result = Insert(accepted);
-  }
+  const Endpoint peer = accepted->AcceptedFrom();
+  result = StoreAddress(accepted->family(), peer, address, length);
+  if (result == 0) result = Insert(accepted);
   if (result < 0) accepted->Close();
   return result;
 }

@@ -78,6 +78,8 @@ class Descriptor : public std::enable_shared_from_this<Descriptor> {
   virtual int64_t Transmit(Transfer&) { return -ENOTSOCK; }
   virtual int SockName(Endpoint&) { return -ENOTSOCK; }
   virtual int PeerName(Endpoint&) { return -ENOTSOCK; }
+  // Of a descriptor that Accept() gave: the peer's name, also if the connection is gone again.
+  virtual Endpoint AcceptedFrom() const { return {}; }
   virtual IpFamily family() const { return IpFamily::kV4; }
   virtual int GetOption(const OptionBuffer&) { return -ENOTSOCK; }
   virtual int SetOption(const OptionInput&) { return -ENOTSOCK; }

@@ -111,6 +111,8 @@ std::shared_ptr<Descriptor> TcpDescriptor::Accept(int& result) {
   accepted->tcp_ = tcp_;
   accepted->phase_ = Phase::kConnected;
   accepted->Adopt(*connection);
+  // One that was reset while it waited: the error is there from the first call on.
+  if (connection->state() == State::kClosed) host_.tcp.TellNow(*connection);
   return accepted;
 }
 

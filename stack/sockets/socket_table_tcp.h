@@ -30,6 +30,7 @@ class TcpDescriptor final : public SocketDescriptor,
   int64_t Transmit(Transfer& transfer) override;
   int SockName(Endpoint& out) override;
   int PeerName(Endpoint& out) override;
+  Endpoint AcceptedFrom() const override { return remote_; }
   int Ioctl(unsigned long request, int& value) override;
   uint32_t Events() override;
   std::optional<Duration> BeginClose() override;

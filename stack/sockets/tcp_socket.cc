@@ -125,7 +125,7 @@ absl::Status TcpSocket::ReadyStart(absl::AnyInvocable<void()> on_readable) {
   ReadStop();
   s.read_mode = State::ReadMode::kReadiness;
   s.end_was_read = false;
-  s.on_readable.Set(std::move(on_readable));
+  s.rare().on_readable.Set(std::move(on_readable));
   if (s.readable_bytes() > 0 || s.at_end()) s.Schedule();
   return absl::OkStatus();
 }
@@ -133,7 +133,7 @@ absl::Status TcpSocket::ReadyStart(absl::AnyInvocable<void()> on_readable) {
 void TcpSocket::ReadStop() {
   state_->read_mode = State::ReadMode::kStopped;
   state_->on_read.Clear();
-  state_->on_readable.Clear();
+  if (state_->rare_parts != nullptr) state_->rare_parts->on_readable.Clear();
 }
 
 void TcpSocket::Consumed(size_t bytes) {
@@ -170,7 +170,7 @@ size_t TcpSocket::readable_bytes() const { return state_->readable_bytes(); }
 absl::Status TcpSocket::Write(BufferChain data, WriteCallback done) {
   State& s = *state_;
   TW_RETURN_IF_ERROR(s.CheckWritable());
-  const bool must_wait = s.waiting_write != nullptr;
+  const bool must_wait = s.has_waiting_write();
   if (!must_wait) s.connection->Send(data);
   if (data.empty() && !must_wait && !done) return absl::OkStatus();
   s.AddWrite(std::move(data), std::move(done), false);
@@ -183,10 +183,10 @@ absl::StatusOr<size_t> TcpSocket::TryWrite(std::span<const uint8_t> data) {
   State& s = *state_;
   TW_RETURN_IF_ERROR(s.CheckWritable());
   if (data.empty()) return 0;
-  const size_t taken = s.waiting_write == nullptr ? s.connection->SendCopy(data) : 0;
+  const size_t taken = !s.has_waiting_write() ? s.connection->SendCopy(data) : 0;
   if (taken < data.size()) s.write_blocked = true;
   if (taken > 0) return taken;
-  if (s.waiting_write == nullptr && s.connection->send_space() > 0) {
+  if (!s.has_waiting_write() && s.connection->send_space() > 0) {
     return absl::ResourceExhaustedError("tcp write: no memory left in the context's pool");
   }
   return WouldBlock();
@@ -195,11 +195,11 @@ absl::StatusOr<size_t> TcpSocket::TryWrite(std::span<const uint8_t> data) {
 void TcpSocket::SetWritableCallback(absl::AnyInvocable<void()> on_writable) {
   State& s = *state_;
   if (s.closing) return;
-  s.on_writable.Set(std::move(on_writable));
+  s.writer().on_writable.Set(std::move(on_writable));
   if (s.write_blocked) s.Schedule();
 }
 
-size_t TcpSocket::write_queue_size() const { return state_->waiting_bytes; }
+size_t TcpSocket::write_queue_size() const { return state_->waiting_bytes(); }
 
 size_t TcpSocket::unacked_bytes() const {
   return state_->connection != nullptr ? state_->connection->unacked_bytes() : 0;

@@ -18,10 +18,15 @@ namespace tapwire {
 
 TcpSocket::State::State(Stack& s) : stack(&s), context(&s.context()) {
   // An idle connection's share of the socket layer.
-  static_assert(sizeof(TcpSocket) + sizeof(State) <= 320);
+  static_assert(sizeof(TcpSocket) + sizeof(State) <= 176);
 }
 
 TcpSocket::State::~State() { DropWrites(); }
+
+TcpSocket::State::Writer& TcpSocket::State::writer() {
+  if (writer_part == nullptr) writer_part = std::make_unique<Writer>();
+  return *writer_part;
+}
 
 TcpSocket::State::Rare& TcpSocket::State::rare() {
   if (rare_parts == nullptr) rare_parts = std::make_unique<Rare>();
@@ -68,7 +73,9 @@ void TcpSocket::State::OnGone(const absl::Status& why) {
   }
   connection = nullptr;
   if (status.ok()) status = why;
-  FailWrites(why.ok() ? ErrnoStatus(ECONNABORTED, "tcp write: the connection was closed") : why);
+  if (has_waiting_write()) {
+    FailWrites(why.ok() ? ErrnoStatus(ECONNABORTED, "tcp write: the connection was closed") : why);
+  }
   Schedule();
 }
 
@@ -96,6 +103,8 @@ void TcpSocket::State::RunConnect() {
     return;
   }
   ConnectCallback done = std::exchange(rare_parts->on_connect, nullptr);
+  const Rare& rest = *rare_parts;
+  if (!rest.on_readable && !rest.on_urgent && rest.on_closed.empty()) rare_parts.reset();
   if (connected || !status.ok()) {
     std::move(done)(connected ? absl::OkStatus() : status);
   } else {
@@ -104,10 +113,12 @@ void TcpSocket::State::RunConnect() {
 }
 
 void TcpSocket::State::RunWrites() {
-  while (writes != nullptr && writes.get() != waiting_write) {
-    std::unique_ptr<PendingWrite> write = std::move(writes);
-    writes = std::move(write->next);
-    if (writes == nullptr) last_write = nullptr;
+  if (writer_part == nullptr) return;
+  Writer& w = *writer_part;
+  while (w.first != nullptr && w.first.get() != w.waiting) {
+    std::unique_ptr<PendingWrite> write = std::move(w.first);
+    w.first = std::move(write->next);
+    if (w.first == nullptr) w.last = nullptr;
     if (write->done) std::move(write->done)(write->status);
   }
 }
@@ -116,7 +127,7 @@ void TcpSocket::State::RunRead() {
   if (read_mode == ReadMode::kSlices) {
     RunSlices();
   } else if (read_mode == ReadMode::kReadiness) {
-    if (readable_bytes() > 0 || (at_end() && !end_was_read)) on_readable.Call();
+    if (readable_bytes() > 0 || (at_end() && !end_was_read)) rare_parts->on_readable.Call();
   }
 }
 
@@ -145,12 +156,13 @@ void TcpSocket::State::RunReadEnd() {
 }
 
 void TcpSocket::State::RunWritable() {
-  if (!write_blocked || !on_writable || waiting_write != nullptr) return;
+  if (!write_blocked || writer_part == nullptr) return;
+  if (!writer_part->on_writable || has_waiting_write()) return;
   if (connection != nullptr && connection->send_space() == 0) {
     return connection->RequestWritable();  // all that waited went in and filled the buffer
   }
   write_blocked = false;
-  on_writable.Call();
+  writer_part->on_writable.Call();
 }
 
 void TcpSocket::State::RunClosed() {
@@ -203,39 +215,43 @@ void TcpSocket::State::AddWrite(BufferChain data, WriteCallback done, bool fin) 
   write->done = std::move(done);
   write->fin = fin;
   PendingWrite* added = write.get();
-  (last_write == nullptr ? writes : last_write->next) = std::move(write);
-  last_write = added;
-  waiting_bytes += added->data.size();
-  if (waiting_write == nullptr) waiting_write = added;
+  Writer& w = writer();
+  (w.last == nullptr ? w.first : w.last->next) = std::move(write);
+  w.last = added;
+  w.waiting_bytes += added->data.size();
+  if (w.waiting == nullptr) w.waiting = added;
 }
 
 void TcpSocket::State::PumpWrites() {
-  while (waiting_write != nullptr && connection != nullptr) {
-    PendingWrite& write = *waiting_write;
-    if (!write.data.empty()) waiting_bytes -= connection->Send(write.data);
+  while (has_waiting_write() && connection != nullptr) {
+    PendingWrite& write = *writer_part->waiting;
+    if (!write.data.empty()) writer_part->waiting_bytes -= connection->Send(write.data);
     if (!write.data.empty()) return;
     if (write.fin) {
       // Before that the core would take it as the end of the attempt (RFC 9293 §3.10.4).
       if (!connected) return;
       connection->ShutdownWrite();
     }
-    waiting_write = write.next.get();
+    writer_part->waiting = write.next.get();
   }
 }
 
+// There must be one that waits.
 void TcpSocket::State::FailWrites(const absl::Status& why) {
-  for (; waiting_write != nullptr; waiting_write = waiting_write->next.get()) {
-    waiting_write->data.Clear();
-    waiting_write->status = why;
+  for (PendingWrite*& w = writer_part->waiting; w != nullptr; w = w->next.get()) {
+    w->data.Clear();
+    w->status = why;
   }
-  waiting_bytes = 0;
+  writer_part->waiting_bytes = 0;
 }
 
 // One by one: the destructor of a long list would recurse.
 void TcpSocket::State::DropWrites() {
-  waiting_write = last_write = nullptr;
-  waiting_bytes = 0;
-  while (writes != nullptr) writes = std::unique_ptr<PendingWrite>(std::move(writes->next));
+  if (writer_part == nullptr) return;
+  Writer& w = *writer_part;
+  w.waiting = w.last = nullptr;
+  w.waiting_bytes = 0;
+  while (w.first != nullptr) w.first = std::unique_ptr<PendingWrite>(std::move(w.first->next));
 }
 
 // ---- Ending ----
@@ -243,9 +259,10 @@ void TcpSocket::State::DropWrites() {
 void TcpSocket::State::StopCallbacks() {
   read_mode = ReadMode::kStopped;
   on_read.Clear();
-  on_readable.Clear();
-  on_writable.Clear();
-  if (rare_parts != nullptr) rare_parts->on_urgent.Clear();
+  if (writer_part != nullptr) writer_part->on_writable.Clear();
+  if (rare_parts == nullptr) return;
+  rare_parts->on_readable.Clear();
+  rare_parts->on_urgent.Clear();
 }
 
 bool TcpSocket::State::WillReset() const {
@@ -256,8 +273,8 @@ bool TcpSocket::State::WillReset() const {
 // Makes the send buffer as large as what waits for it: the memory is taken already, and nobody will
 // be here to move it in later.
 void TcpSocket::State::ForceWrites() {
-  if (waiting_bytes > 0) {
-    connection->options().send_buffer = connection->unacked_bytes() + waiting_bytes;
+  if (waiting_bytes() > 0) {
+    connection->options().send_buffer = connection->unacked_bytes() + waiting_bytes();
     connection->OnOptionsChanged();
   }
   PumpWrites();
@@ -265,14 +282,15 @@ void TcpSocket::State::ForceWrites() {
 
 void TcpSocket::State::ReleaseConnection(bool observe) {
   if (connection == nullptr) return;
-  if (waiting_write != nullptr && connected && !WillReset()) {
+  if (has_waiting_write() && connected && !WillReset()) {
     ForceWrites();
     // Larger than any send buffer: the peer must not take what it gets for all.
-    if (waiting_bytes > 0) return AbortConnection();
+    if (waiting_bytes() > 0) return AbortConnection();
   }
   if (observe) KeepFacts();
   connection->Release();
-  FailWrites(ErrnoStatus(ECONNABORTED, "tcp write: the socket was closed"));
+  if (has_waiting_write())
+    FailWrites(ErrnoStatus(ECONNABORTED, "tcp write: the socket was closed"));
   if (!observe || connection->state() == tcp::State::kClosed) {
     connection = nullptr;
   } else {
@@ -283,7 +301,7 @@ void TcpSocket::State::ReleaseConnection(bool observe) {
 void TcpSocket::State::AbortConnection() {
   const absl::Status aborted = ErrnoStatus(ECONNABORTED, "tcp: the socket was aborted");
   if (status.ok()) status = aborted;
-  FailWrites(aborted);
+  if (has_waiting_write()) FailWrites(aborted);
   if (connection == nullptr) return;
   KeepFacts();
   connection->Abort();

@@ -2,7 +2,7 @@
 // What stands between a Connection and the user's callbacks. Private to tcp_socket*.cc.
 //
 // The socket owns it; deferred events share it, since a callback may destroy the socket. Rare parts
-// are allocated when needed (Rare, Ended), so that an idle connection costs little.
+// are allocated when needed (Writer, Rare, Ended), so that an idle connection costs little.
 //
 //   SYN ──OnConnected──► connected ──OnGone──► ended (connection == nullptr, ended != nullptr)
 //                           │                      ▲
@@ -36,8 +36,17 @@ struct TcpSocket::State final : public tcp::ConnectionObserver,
     bool fin = false;
     std::unique_ptr<PendingWrite> next;
   };
+  // Made by the first Write(), ShutdownWrite() or SetWritableCallback().
+  struct Writer {
+    CallbackSlot<void()> on_writable;
+    std::unique_ptr<PendingWrite> first;  // oldest first: accepted ones, then waiting ones
+    PendingWrite* last = nullptr;
+    PendingWrite* waiting = nullptr;  // the first that is not accepted yet
+    size_t waiting_bytes = 0;
+  };
   struct Rare {
     ConnectCallback on_connect;
+    CallbackSlot<void()> on_readable;
     CallbackSlot<void()> on_urgent;
     std::vector<CloseCallback> on_closed;
   };
@@ -76,6 +85,11 @@ struct TcpSocket::State final : public tcp::ConnectionObserver,
   void AbortConnection();
   void FailWrites(const absl::Status& status);
   void DropWrites();
+  bool has_waiting_write() const {
+    return writer_part != nullptr && writer_part->waiting != nullptr;
+  }
+  size_t waiting_bytes() const { return writer_part != nullptr ? writer_part->waiting_bytes : 0; }
+  Writer& writer();
   Rare& rare();
   Endpoint LocalEndpoint() const;
   Endpoint RemoteEndpoint() const;
@@ -84,12 +98,7 @@ struct TcpSocket::State final : public tcp::ConnectionObserver,
   netdev::NetContext* context;
   tcp::Connection* connection = nullptr;  // null once it is gone
   CallbackSlot<void(absl::StatusOr<BufferSlice>)> on_read;
-  CallbackSlot<void()> on_readable;
-  CallbackSlot<void()> on_writable;
-  std::unique_ptr<PendingWrite> writes;  // oldest first: accepted ones, then waiting ones
-  PendingWrite* last_write = nullptr;
-  PendingWrite* waiting_write = nullptr;  // the first that is not accepted yet
-  size_t waiting_bytes = 0;
+  std::unique_ptr<Writer> writer_part;
   std::unique_ptr<Rare> rare_parts;
   std::unique_ptr<Ended> ended;
   absl::Status status;  // of the end

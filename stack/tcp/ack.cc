@@ -15,6 +15,7 @@ namespace tapwire::tcp {
 void Connection::ProcessAck(const Segment& seg) {
   const bool advanced = seg.ack > snd_.una;
   const uint32_t prior_in_flight = Pipe();
+  const uint32_t in_flight = rtx_.total();
   const bool was_recovering = recovery_ == RecoveryState::kRecovery;
   probes_ = 0;  // the peer lives
   const bool window_changed = UpdateSendWindow(seg);
@@ -29,8 +30,8 @@ void Connection::ProcessAck(const Segment& seg) {
   sample.newly_acked_bytes = data_bytes;
   sample.newly_sacked_bytes = newly_sacked;
   sample.prior_in_flight = prior_in_flight;
-  sample.cwnd_limited = cwnd_limited_;
-  sample.rtt = SampleRtt(seg, acked);
+  sample.cwnd_limited = IsCwndUsed();
+  sample.rtt = SampleRtt(seg, acked, in_flight);
   sample.srtt = rtt_.srtt();
   if (advanced) OnProgress();
   DetectLoss(seg, duplicate, data_bytes, newly_sacked > 0);
@@ -72,6 +73,7 @@ uint32_t Connection::TakeAcked(Seq ack, RtxQueue::AckResult& acked) {
 // that grew beyond it would never be measured.
 void Connection::OnProgress() {
   retransmits_ = 0;
+  if (!soft_error_.ok()) soft_error_ = absl::OkStatus();  // what was in the way is so no more
   unanswered_since_ = rtx_.empty() ? Time() : now();
 }
 
@@ -98,7 +100,8 @@ bool Connection::IsDuplicateAck(const Segment& seg, bool window_changed) const {
 
 // Karn's rule is in RtxQueue; a timestamp makes a sample good although the segment was sent twice
 // (RFC 7323 §4.1). Negative: none. A frame that waited in the device tells nothing.
-Duration Connection::SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked) {
+Duration Connection::SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked,
+                               uint32_t in_flight) {
   if (seg.late) return Duration(-1);
   Duration rtt(-1);
   if (acked.has_sample) {
@@ -110,7 +113,10 @@ Duration Connection::SampleRtt(const Segment& seg, const RtxQueue::AckResult& ac
     rtt = std::max<Duration>(std::chrono::milliseconds(ms), std::chrono::milliseconds(1));
   }
   if (rtt < Duration::zero()) return rtt;
-  rtt_.OnSample(rtt);
+  // RFC 7323 appendix G: with an acknowledgment for every two segments, or for as much as this one
+  // covers, so many samples come in a round trip, and each counts for less.
+  const uint32_t covered = std::max(2 * SegmentSize(), acked.acked_bytes);
+  rtt_.OnSample(rtt, (in_flight + covered - 1) / covered);
   return rtt;
 }
 

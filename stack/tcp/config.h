@@ -16,6 +16,13 @@ namespace tapwire::tcp {
 // On a path this short the CPU, not a buffer, is what limits: larger ones only leave the cache.
 inline constexpr Duration kShortPath = std::chrono::microseconds(200);
 
+// SYN cookies (RFC 4987 §3.6), as Linux's tcp_syncookies.
+enum class SynCookieMode : uint8_t {
+  kNever = 0,
+  kOnOverflow = 1,  // while max_half_open is reached
+  kAlways = 2,      // for tests: no listener keeps half-open entries
+};
+
 // When segments are built larger than the MSS, to be cut by the transmit path.
 enum class GsoMode : uint8_t {
   kAlways,  // up to the device's gso_max_size, whatever it can do itself
@@ -31,7 +38,7 @@ struct Config {
   Duration max_rto = std::chrono::seconds(120);  // RFC 6298 §2.5: at least 60 s
   int retries_1 = 3;                             // then IP is asked for another way (R1, SHLD-10)
   int retries_2 = 15;       // then the connection is given up (R2; about 924 s with Linux's values)
-  int syn_retries = 7;      // active open: 255 s with doubling (MUST-23: at least 3 minutes)
+  int syn_retries = 7;      // active open: 247 s with doubling (MUST-23: at least 3 minutes)
   int syn_ack_retries = 5;  // passive open
   int orphan_retries = 8;   // after the user closed and nobody is left to be told
 
@@ -78,13 +85,43 @@ struct Config {
 
   // Budgets.
   size_t max_connections = 1u << 20;
-  size_t max_half_open = 4096;           // of one listener, in SYN-RECEIVED
+  size_t max_half_open = 4096;                             // of one listener, in SYN-RECEIVED
+  SynCookieMode syn_cookies = SynCookieMode::kOnOverflow;  // what further SYNs get
+  size_t max_orphans = 1u << 16;         // connections whose user is gone; the next one is reset
   size_t max_time_wait = 1u << 18;       // the oldest goes when it is reached
   size_t max_out_of_order_ranges = 256;  // of one connection
   // A peer's MSS below this is taken as this (CVE-2019-11479).
   uint16_t min_mss = 88;
 
+  // Habits of Linux that no RFC asks for and only those see who compare packets: LinuxExact().
+  bool push_bursts = false;         // PSH on the last segment of what is handed down at once …
+  uint32_t min_burst_segments = 0;  // … which is a millisecond's worth, but so much; 0: no limit
+  bool half_window_segments = false;    // no segment above half the largest window offered
+  bool whole_first_window = false;      // the window of a SYN is a multiple of the MSS
+  bool half_used_window_grows = false;  // in slow start; else a window must be used up to grow
+  int syn_linear_timeouts = 0;          // so many SYNs more, at the initial RTO, before it doubles
+  Duration syn_retry_after_bad_ack = {};  // the first SYN goes again so soon; 0: at its time
+  bool reset_ends_time_wait = false;      // though RFC 1337 advises against it
+  bool cork_waits_rto = false;            // else 200 ms
+  bool user_timeout_from_resend = false;  // counts from the first retransmission
+
   static Config Linux() { return Config(); }
+  // For packet scripts that were written on Linux (6.18).
+  static Config LinuxExact() {
+    Config c;
+    c.push_bursts = true;
+    c.min_burst_segments = 2;
+    c.half_window_segments = true;
+    c.whole_first_window = true;
+    c.half_used_window_grows = true;
+    c.syn_linear_timeouts = 4;
+    c.syn_retries = 6;
+    c.syn_retry_after_bad_ack = std::chrono::milliseconds(8);
+    c.reset_ends_time_wait = true;
+    c.cork_waits_rto = true;
+    c.user_timeout_from_resend = true;
+    return c;
+  }
   static Config Rfc() {
     Config c;
     c.min_rto = std::chrono::seconds(1);

@@ -3,6 +3,7 @@
 // decided by recovery.cc. All windows in bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,11 @@ class CongestionControl {
     smss_ = smss;
     if (cwnd_ < smss) cwnd_ = smss;
   }
+  // The path takes smaller segments than was thought: cwnd keeps its count of segments, not of
+  // bytes, lest a burst of small ones follow (RFC 5681 §3.1).
+  void OnSmallerSegments(uint32_t before, uint32_t after) {
+    cwnd_ = std::max(static_cast<uint32_t>(uint64_t{cwnd_} * after / before), smss_);
+  }
 
  protected:
   // RFC 5681 equation 4: max(FlightSize / 2, 2 * SMSS).
@@ -76,7 +82,7 @@ class CongestionControl {
 // Room for any of the algorithms inside a connection, so that choosing one costs no allocation.
 class CongestionControlSlot {
  public:
-  static constexpr size_t kBytes = 80;
+  static constexpr size_t kBytes = 72;
 
   CongestionControlSlot() = default;
   CongestionControlSlot(const CongestionControlSlot&) = delete;
@@ -95,7 +101,7 @@ class CongestionControlSlot {
  private:
   template <typename T>
   void Make(uint32_t smss, uint32_t initial_window_bytes) {
-    static_assert(sizeof(T) <= kBytes && alignof(T) <= alignof(std::max_align_t));
+    static_assert(sizeof(T) <= kBytes && alignof(T) <= alignof(double));
     Reset();
     cc_ = new (storage_.data()) T(smss, initial_window_bytes);
   }
@@ -103,7 +109,7 @@ class CongestionControlSlot {
     if (cc_ != nullptr) std::exchange(cc_, nullptr)->~CongestionControl();
   }
 
-  alignas(std::max_align_t) std::array<std::byte, kBytes> storage_;
+  alignas(double) std::array<std::byte, kBytes> storage_;
   CongestionControl* cc_ = nullptr;
 };
 

@@ -35,15 +35,11 @@ uint8_t ShiftFor(size_t buffer) {
 
 Connection::Connection(Tcp& tcp, const FlowKey& flow, const Route& route,
                        std::shared_ptr<SocketOptions> options)
-    : tcp_(tcp), flow_(flow), route_(route), options_(std::move(options)) {
+    : tcp_(tcp), flow_(flow), path_(route), options_(std::move(options)) {
   deadlines_.fill(kInfiniteFuture);
 }
 
 Connection::~Connection() = default;
-
-Stack& Connection::stack() const { return tcp_.stack(); }
-Time Connection::now() const { return tcp_.stack().now(); }
-const Config& Connection::config() const { return tcp_.config(); }
 
 // RFC 7323 §5.4: a clock of 1 ms.
 uint32_t Connection::TimestampNow() const {
@@ -83,14 +79,38 @@ void Connection::StartActive(Seq iss) {
   ScheduleOutput();
 }
 
-void Connection::StartPassive(const Segment& syn, Listener& listener, Seq iss) {
-  listener_ = &listener;
+void Connection::OpenPassive(const Segment& syn, Seq iss) {
   sack_ok_ = config().sack;
   ts_.ok = config().timestamps;
   wscale_ok_ = config().window_scaling;
   Open(State::kSynReceived, iss);
   TakeSyn(syn);
+}
+
+void Connection::StartPassive(const Segment& syn, Listener& listener, Seq iss) {
+  listener_ = &listener;
+  OpenPassive(syn, iss);
   stack().mib().tcp.passive_opens.Inc();
+  TransmitSyn(false);
+}
+
+void Connection::ResumePassive(const Segment& syn, Listener& listener, Seq iss) {
+  listener_ = &listener;
+  OpenPassive(syn, iss);
+  snd_.nxt = iss + 1;
+  // When the SYN-ACK left is not known: marked as sent twice, it gives no sample (Karn's rule).
+  rtx_.OnSent({.seq = iss, .length = 1, .xmit_time = now(), .transmissions = 2, .syn = true});
+  stack().mib().tcp.passive_opens.Inc();
+}
+
+void Connection::SendCookieSynAck(const Segment& syn, Seq iss, uint32_t mark) {
+  OpenPassive(syn, iss);
+  if (ts_.ok) {
+    const uint32_t clock = TimestampNow();
+    ts_.offset -= clock - SynCookies::MarkedTimestamp(clock, mark);
+  } else {  // nothing would bring these back
+    sack_ok_ = wscale_ok_ = false;
+  }
   TransmitSyn(false);
 }
 
@@ -175,8 +195,13 @@ void Connection::Leave() {
   ListHook<OutputTag>::Unlink();
   send_queue_.Clear();
   reassembly_.reset();
-  if (listener_ != nullptr) listener_->OnConnectionGone(*this);
-  listener_ = nullptr;
+  if (released_) --tcp_.orphans_;
+  // As Linux: one that waits to be accepted is still handed out, and tells then what became of it.
+  const bool waits = static_cast<ListHook<AcceptTag>&>(*this).linked() && !released_;
+  if (listener_ != nullptr && !waits) {
+    listener_->OnConnectionGone(*this);
+    listener_ = nullptr;
+  }
   Notify(kGone);
   tcp_.Remove(*this);
 }
@@ -202,8 +227,9 @@ void Connection::EnterTimeWait() {
   facts.ts_offset = ts_.offset;
   facts.ts_recent = ts_.recent;
   facts.ts_ok = ts_.ok;
-  const bool link_local = flow_.remote.IsLinkLocal() && route_.interface != nullptr;
-  facts.zone = link_local ? route_.interface->index() : 0;
+  facts.reuse = options_->reuse_address;
+  const bool link_local = flow_.remote.IsLinkLocal() && path_.interface != nullptr;
+  facts.zone = link_local ? path_.interface->index() : 0;
   const uint32_t window = Distance(rcv_.nxt, rcv_.adv) >> rcv_.wind_shift;
   facts.window = static_cast<uint16_t>(std::min<uint32_t>(window, 65535));
   Tcp& tcp = tcp_;
@@ -334,10 +360,16 @@ void Connection::QueueFin() {
   ScheduleOutput();
 }
 
-void Connection::Release() {
+// The user is gone: nobody is told of anything any more.
+void Connection::BecomeOrphan() {
   observer_ = nullptr;
   ListHook<EventTag>::Unlink();
+  if (!released_ && !gone_) ++tcp_.orphans_;
   released_ = true;
+}
+
+void Connection::Release() {
+  BecomeOrphan();
   if (gone_) return tcp_.Bury(*this);
   const bool unread = !receive_queue_.empty() || (reassembly_ != nullptr && !reassembly_->empty());
   const bool linger_zero = options_->linger && *options_->linger == Duration::zero();
@@ -348,14 +380,17 @@ void Connection::Release() {
     (linger_zero ? mib.abort_on_linger : mib.abort_on_close).Inc();
     return ResetAndLeave();
   }
+  if (tcp_.orphans_ > config().max_orphans) {
+    // A peer that lets our closes hang must not make us keep them all.
+    stack().mib().tcp_ext.abort_on_memory.Inc();
+    return ResetAndLeave();
+  }
   if (!fin_queued_) QueueFin();
   if (state_ == State::kFinWait2) Arm(TimerId::kLifetime, now() + config().fin_wait_2);
 }
 
 void Connection::Abort() {
-  observer_ = nullptr;
-  ListHook<EventTag>::Unlink();
-  released_ = true;
+  BecomeOrphan();
   if (gone_) return tcp_.Bury(*this);
   stack().mib().tcp_ext.abort_on_linger.Inc();
   ResetAndLeave();
@@ -383,7 +418,7 @@ uint32_t Connection::MaxSegmentFor(uint32_t mtu) const {
 
 // MUST-67: what the interface can take, whatever the path's MTU is.
 uint16_t Connection::AdvertisedMss() const {
-  const uint32_t mtu = route_.interface != nullptr ? route_.interface->device().mtu() : route_.mtu;
+  const uint32_t mtu = path_.interface != nullptr ? path_.interface->device().mtu() : path_.mtu;
   uint32_t mss = std::min<uint32_t>(MaxSegmentFor(mtu), 65535);
   if (options_->max_segment != 0) mss = std::min<uint32_t>(mss, options_->max_segment);
   return static_cast<uint16_t>(mss);
@@ -391,7 +426,7 @@ uint16_t Connection::AdvertisedMss() const {
 
 // RFC 9293 §3.7.1: Eff.snd.MSS, without the options (SegmentSize() subtracts these).
 void Connection::UpdateSmss() {
-  uint32_t smss = std::min<uint32_t>(peer_mss_, MaxSegmentFor(route_.mtu));
+  uint32_t smss = std::min<uint32_t>(peer_mss_, MaxSegmentFor(path_.mtu));
   if (options_->max_segment != 0) smss = std::min<uint32_t>(smss, options_->max_segment);
   smss_ = std::max<uint32_t>(smss, config().min_mss);
   if (cc_) cc_->set_smss(SegmentSize());
@@ -400,21 +435,26 @@ void Connection::UpdateSmss() {
 // A route goes stale when addresses, neighbours' routers or path MTUs change. MUST-45: the source
 // stays; false if there is no way out for it now.
 bool Connection::RefreshRoute() {
-  if (route_.generation == stack().route_generation()) return true;
+  if (path_.generation == stack().route_generation()) return true;
   const uint32_t zone =
       flow_.remote.IsLinkLocal() || options_->ifindex != 0
-          ? (options_->ifindex != 0 ? options_->ifindex : route_.interface->index())
+          ? (options_->ifindex != 0 ? options_->ifindex : path_.interface->index())
           : 0;
   absl::StatusOr<Route> route =
       stack().FindRoute({.destination = flow_.remote, .source = flow_.local, .ifindex = zone});
   if (!route.ok()) {
-    soft_error_ = route.status();
+    soft_error_ = absl::IsNotFound(route.status())
+                      ? ErrnoStatus(ENETUNREACH, route.status().message())
+                      : route.status();
     return false;
   }
   const uint32_t before = smss_;
-  route_ = *std::move(route);
+  path_ = Path(*route);
   UpdateSmss();
-  if (smss_ < before) OnPathMtuReduced();
+  if (smss_ < before) {
+    cc_->OnSmallerSegments(before, smss_);
+    OnPathMtuReduced();
+  }
   return true;
 }
 

@@ -104,6 +104,12 @@ class Connection final : public ListHook<OutputTag>,
   void StartActive(Seq iss);
   // Passive OPEN: a SYN was received by `listener`; the SYN-ACK leaves at once.
   void StartPassive(const Segment& syn, Listener& listener, Seq iss);
+  // The same after the SYN-ACK was sent with a cookie and nothing was kept: `syn` is what its
+  // acknowledgment, which is to be given to Input() next, tells of the SYN.
+  void ResumePassive(const Segment& syn, Listener& listener, Seq iss);
+  // Sends the SYN-ACK of a connection that is not to be kept: destroy it afterwards. `mark` goes
+  // into the low bits of the timestamp.
+  void SendCookieSynAck(const Segment& syn, Seq iss, uint32_t mark);
   // RFC 9293 §3.10.7.3 and .4. Consumes the segment.
   DropReason Input(Segment& segment);
   // Sends what may be sent now; called once per connection at the end of a batch.
@@ -119,7 +125,10 @@ class Connection final : public ListHook<OutputTag>,
 
   State state() const { return state_; }
   const FlowKey& flow() const { return flow_; }
-  const Route& route() const { return route_; }
+  Route route() const {
+    return {path_.kind,     path_.interface, flow_.local,     flow_.remote,
+            path_.next_hop, path_.mtu,       path_.generation};
+  }
   Tcp& tcp() const { return tcp_; }
 
   // SEND (§3.10.2): takes as much of `data` as the send buffer has room for, from the front.
@@ -178,6 +187,20 @@ class Connection final : public ListHook<OutputTag>,
   friend class Listener;
   friend class ConnectionTestPeer;
 
+  // A Route without the addresses that the flow has.
+  struct Path {
+    explicit Path(const Route& route)
+        : interface(route.interface),
+          mtu(route.mtu),
+          generation(route.generation),
+          kind(route.kind),
+          next_hop(route.next_hop) {}
+    Interface* interface;
+    uint32_t mtu;
+    uint32_t generation;
+    RouteKind kind;
+    IpAddress next_hop;
+  };
   struct SendVars {
     Seq una, nxt, iss;
     Seq wl1, wl2;          // segment of the last window update
@@ -208,6 +231,7 @@ class Connection final : public ListHook<OutputTag>,
 
   // connection.cc
   void Open(State state, Seq iss);
+  void OpenPassive(const Segment& syn, Seq iss);
   void EnterState(State next);
   void Fail(absl::Status status);  // to CLOSED; the observer gets the status
   void Finish();                   // to CLOSED, all is well
@@ -220,6 +244,7 @@ class Connection final : public ListHook<OutputTag>,
   void QueueFin();
   bool CanQueue() const;
   void ResetAndLeave();
+  void BecomeOrphan();
   bool RefreshRoute();
   void UpdateSmss();
   void TuneSendBuffer();
@@ -259,7 +284,7 @@ class Connection final : public ListHook<OutputTag>,
   void ProcessAck(const Segment& seg);
   uint32_t TakeAcked(Seq ack, RtxQueue::AckResult& acked);
   bool UpdateSendWindow(const Segment& seg);
-  Duration SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked);
+  Duration SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked, uint32_t in_flight);
   bool IsDuplicateAck(const Segment& seg, bool window_changed) const;
   void OnProgress();
   void OnFinAcked();
@@ -281,6 +306,14 @@ class Connection final : public ListHook<OutputTag>,
   void OnDataReceived(const Segment& seg, uint32_t bytes);
   void DecideAck();
   uint32_t FreeReceiveSpace() const;
+  // The window that a SYN offers.
+  uint32_t FirstWindow() const;
+  // `size` or what Config::half_window_segments leaves of it.
+  uint32_t BoundToWindow(uint32_t size) const;
+  // Whether cwnd may grow: it, not the application, bounded what was sent (RFC 7661 §4.1).
+  bool IsCwndUsed() const;
+  // Config::min_burst_segments and the pace that goes with it.
+  uint32_t BurstLimit(uint32_t size) const;
   uint32_t AdvertisedWindow();
   void MaybeSendWindowUpdate();
   void TuneReceiveBuffer(uint32_t consumed);
@@ -309,6 +342,7 @@ class Connection final : public ListHook<OutputTag>,
   uint32_t TransmitRange(const Range& range);
   PacketPtr BuildPayload(Seq seq, uint32_t length);
   void TransmitSyn(bool retransmission);
+  PacketPtr AllocateSegment(uint32_t payload);
   void TransmitAck();
   void TransmitProbe();
   void TransmitReset();
@@ -337,7 +371,7 @@ class Connection final : public ListHook<OutputTag>,
 
   Tcp& tcp_;
   FlowKey flow_;
-  Route route_;
+  Path path_;
   std::shared_ptr<SocketOptions> options_;
   ConnectionObserver* observer_ = nullptr;
   // While in SYN-RECEIVED from a passive open (MUST-11), and until it is accepted.
@@ -371,8 +405,9 @@ class Connection final : public ListHook<OutputTag>,
   SendVars snd_;
   ReceiveVars rcv_;
   TimestampVars ts_;
-  uint16_t peer_mss_ = 536;  // MUST-15 until the SYN says otherwise
-  uint32_t smss_ = 536;      // payload and options of one segment
+  uint16_t peer_mss_ = 536;      // MUST-15 until the SYN says otherwise
+  uint16_t most_in_flight_ = 0;  // segments, since nothing was
+  uint32_t smss_ = 536;          // payload and options of one segment
   uint32_t dup_acks_ = 0;
   Seq recovery_point_;
   RttEstimator rtt_;

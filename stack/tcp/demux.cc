@@ -91,6 +91,26 @@ bool Tcp::IsPortFree(const Endpoint& local, const SocketOptions& options) const 
   return true;
 }
 
+void Tcp::UnusePort(uint16_t port) {
+  const auto it = port_use_.find(port);
+  if (it != port_use_.end() && --it->second == 0) port_use_.erase(it);
+}
+
+// As Linux: a connection or a TIME-WAIT on the port is in the way of a bind(), unless both have
+// SO_REUSEADDR. Looks at all of them, but only if one has the port.
+bool Tcp::IsTakenByConnections(const Endpoint& local, const SocketOptions& options) const {
+  if (!port_use_.contains(local.port)) return false;
+  const auto in_the_way = [&](const FlowKey& flow, bool reuse) {
+    if (flow.local_port != local.port || (options.reuse_address && reuse)) return false;
+    return AddressesOverlap(local.address, options.v6_only, flow.local, true);
+  };
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [&](const Connection* c) {
+                       return in_the_way(c->flow(), c->options().reuse_address);
+                     }) ||
+         time_wait_.Any([&](const TimeWait& w) { return in_the_way(w.flow, w.reuse); });
+}
+
 absl::StatusOr<Endpoint> Tcp::ReservePort(const Endpoint& local, const SocketOptions& options) {
   TW_RETURN_IF_ERROR(CheckLocalAddress(local));
   Endpoint chosen = local;
@@ -99,11 +119,11 @@ absl::StatusOr<Endpoint> Tcp::ReservePort(const Endpoint& local, const SocketOpt
     const auto port =
         AllocatePort(stack_.random(), c.ephemeral_port_low, c.ephemeral_port_high, [&](uint16_t p) {
           chosen.port = p;
-          return IsPortFree(chosen, options);
+          return IsPortFree(chosen, options) && !port_use_.contains(p);
         });
     if (!port) return InUse(local);
     chosen.port = *port;
-  } else if (!IsPortFree(chosen, options)) {
+  } else if (!IsPortFree(chosen, options) || IsTakenByConnections(chosen, options)) {
     return InUse(local);
   }
   reservations_[chosen.port].push_back({chosen.address, options.reuse_address, options.v6_only});
@@ -156,6 +176,7 @@ Connection* Tcp::AddConnection(const FlowKey& flow, const Route& route,
   if (connections_.size() >= config_.max_connections) return nullptr;
   auto* connection = new Connection(*this, flow, route, std::move(options));
   connections_.insert(connection);
+  UsePort(flow.local_port);
   return connection;
 }
 
@@ -168,6 +189,14 @@ Seq Tcp::ChooseIss(const FlowKey& flow) {
 }
 
 // ---- OPEN ----
+
+// A program opens most of its connections alike: one copy serves them all.
+std::shared_ptr<SocketOptions> Tcp::ShareOptions(const SocketOptions& options) {
+  if (shared_options_ == nullptr || *shared_options_ != options) {
+    shared_options_ = std::make_shared<SocketOptions>(options);
+  }
+  return shared_options_;
+}
 
 absl::StatusOr<Connection*> Tcp::Connect(const Endpoint& local, const Endpoint& remote,
                                          const SocketOptions& options,
@@ -189,7 +218,7 @@ absl::StatusOr<Connection*> Tcp::Connect(const Endpoint& local, const Endpoint& 
   }
   absl::StatusOr<FlowKey> flow = ChooseFlow(local, remote, *route);
   if (!flow.ok()) return flow.status();
-  Connection* connection = AddConnection(*flow, *route, std::make_shared<SocketOptions>(options));
+  Connection* connection = AddConnection(*flow, *route, ShareOptions(options));
   if (connection == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tcp connect ", remote.ToString(), ": ", config_.max_connections,
@@ -242,6 +271,9 @@ void Tcp::CloseListener(Listener& listener) {
            std::pair(b->flow().remote, b->flow().remote_port);
   });
   for (Connection* connection : its) connection->Abort();
+  std::vector<Connection*> gone;
+  listener.TakeGone(gone);
+  for (Connection* connection : gone) Bury(*connection);
   for (auto* pending : {&accept_events_, accepting_}) {
     if (pending != nullptr)
       std::replace(pending->begin(), pending->end(), &listener, static_cast<Listener*>(nullptr));

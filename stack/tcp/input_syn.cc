@@ -18,6 +18,9 @@ DropReason Connection::InputSynSent(Segment& seg) {
   const bool acks_syn = seg.flags.ack() && seg.ack > snd_.una && seg.ack <= snd_.nxt;
   if (seg.flags.ack() && !acks_syn) {
     if (!seg.flags.rst()) tcp_.ResetFor(seg);
+    // The reset has made the peer forget what it answered for.
+    const Duration again = config().syn_retry_after_bad_ack;
+    if (again > Duration::zero() && retransmits_ == 0) Arm(TimerId::kRetransmit, now() + again);
     return DropReason::kTcpBadAck;
   }
   // Second: RST, believed only with a good ACK.
@@ -30,10 +33,11 @@ DropReason Connection::InputSynSent(Segment& seg) {
   if (!seg.flags.syn()) return DropReason::kTcpBadFlags;
   if (!acks_syn) return OnSimultaneousSyn(seg);
   TakeSyn(seg);
-  RtxQueue::AckResult acked = rtx_.Ack(seg.ack);
+  const uint32_t in_flight = rtx_.total();
+  const RtxQueue::AckResult acked = rtx_.Ack(seg.ack);
   snd_.una = seg.ack;
   OnProgress();
-  SampleRtt(seg, acked);
+  SampleRtt(seg, acked, in_flight);
   Cancel(TimerId::kRetransmit);
   BecomeEstablished(seg);
   ack_pending_ = ack_now_ = true;
@@ -68,9 +72,6 @@ void Connection::TakeSyn(const Segment& seg) {
   rcv_.irs = seg.seq;
   rcv_.nxt = seg.seq + 1;
   rcv_.last_ack_sent = rcv_.nxt;
-  // What our own SYN promised, or is about to: never scaled (RFC 7323 §2.2).
-  const uint32_t offered = std::min<uint32_t>(FreeReceiveSpace(), 65535);
-  rcv_.adv = rcv_.nxt + offered;
   const wire::TcpOptions& options = seg.options;
   if (options.mss) peer_mss_ = std::max(*options.mss, config().min_mss);
   sack_ok_ = sack_ok_ && options.sack_permitted;
@@ -78,6 +79,8 @@ void Connection::TakeSyn(const Segment& seg) {
   snd_.wind_shift = wscale_ok_ ? std::min<uint8_t>(*options.window_scale, 14) : 0;
   if (!wscale_ok_) rcv_.wind_shift = 0;
   ts_.ok = ts_.ok && options.timestamps.has_value();
+  // What our own SYN promised, or is about to: never scaled (RFC 7323 §2.2).
+  rcv_.adv = rcv_.nxt + FirstWindow();
   if (ts_.ok) {
     ts_.recent = options.timestamps->tsval;
     ts_.recent_age = now();

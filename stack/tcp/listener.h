@@ -6,9 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "netdev/base/intrusive_list.h"
+#include "netdev/base/time.h"
 #include "netdev/wire/ip_address.h"
+#include "stack/route.h"
 #include "stack/tcp/connection.h"
 #include "stack/tcp/options.h"
 #include "stack/tcp/segment.h"
@@ -38,7 +42,7 @@ class Listener {
   void set_backlog(size_t backlog) { backlog_ = backlog; }
 
   // The oldest established connection, handed over without observer; null if none waits. It may
-  // have been closed by its peer since; never null'ed while in the queue.
+  // have been closed or reset by its peer since: then an observer that is set now gets OnGone().
   Connection* Accept();
   size_t waiting() const { return accept_count_; }
   size_t half_open() const { return half_open_; }
@@ -53,6 +57,12 @@ class Listener {
   // A segment for the listener itself: a SYN that makes a connection, or nothing to us.
   DropReason Input(Segment& segment);
   DropReason OnSyn(Segment& segment);
+  DropReason AnswerWithCookie(const Segment& syn, const Route& route);
+  // An acknowledgment of nothing we remember.
+  DropReason OnAck(Segment& segment);
+  DropReason OpenFromCookie(Segment& ack, uint16_t mss);
+  absl::StatusOr<Route> RouteFor(const Segment& segment) const;
+  void TakeGone(std::vector<Connection*>& out);
   bool accept_queue_full() const { return accept_count_ >= backlog_ + 1; }
   // Called by the connection: its handshake ended, or it left before that.
   void OnEstablished(Connection& connection);
@@ -66,6 +76,7 @@ class Listener {
   IntrusiveList<Connection, AcceptTag> accept_queue_;
   size_t accept_count_ = 0;
   size_t half_open_ = 0;
+  Time last_cookie_{};  // cookies are believed for a while after the last one
   bool event_pending_ = false;
 };
 

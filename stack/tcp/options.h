@@ -34,6 +34,8 @@ struct SocketOptions {
   bool v6_only = false;                 // an IPv6 wildcard listener takes IPv4 too unless set
   uint32_t ifindex = 0;                 // SO_BINDTODEVICE
   int syn_retries = 0;                  // TCP_SYNCNT; 0: the configuration's
+
+  friend bool operator==(const SocketOptions&, const SocketOptions&) = default;
 };
 
 }  // namespace tapwire::tcp

@@ -5,6 +5,7 @@
 // nothing carried it.
 
 #include <algorithm>
+#include <limits>
 
 #include "netdev/device.h"
 #include "stack/interface.h"
@@ -54,12 +55,34 @@ uint32_t Connection::SegmentSize() const {
     const size_t blocks = std::min<size_t>(ranges + (dsack_ ? 1 : 0), ts_.ok ? 3 : 4);
     if (blocks > 0) options += static_cast<uint32_t>(4 + 8 * blocks);
   }
-  return smss_ > options + 8 ? smss_ - options : 8;
+  return BoundToWindow(smss_ > options + 8 ? smss_ - options : 8);
+}
+
+uint32_t Connection::BoundToWindow(uint32_t size) const {
+  if (!config().half_window_segments || snd_.max_wnd == 0) return size;
+  constexpr uint32_t kTinyWindow = 536, kLeast = 48;
+  const uint32_t limit = snd_.max_wnd > kTinyWindow ? snd_.max_wnd / 2 : snd_.max_wnd;
+  return std::min(size, std::max(limit, kLeast));
+}
+
+// As Linux sizes its bursts: what the pace of twice (in congestion avoidance 1.2 times) the window
+// in a round trip gives for a millisecond, and more on short paths.
+uint32_t Connection::BurstLimit(uint32_t size) const {
+  const auto srtt = std::chrono::duration_cast<std::chrono::microseconds>(rtt_.srtt()).count();
+  if (config().min_burst_segments == 0 || srtt <= 0) return UINT32_MAX;
+  const uint64_t percent = cc_->cwnd() < cc_->ssthresh() / 2 ? 200 : 120;
+  const uint64_t per_second =
+      uint64_t{cc_->cwnd()} * percent * 10'000 / static_cast<uint64_t>(srtt);
+  const auto halvings = static_cast<uint64_t>(srtt) >> 9;
+  const uint64_t nearby = halvings < 32 ? uint64_t{config().gso_max_bytes} >> halvings : 0;
+  const uint64_t segments =
+      std::max<uint64_t>(((per_second >> 10) + nearby) / size, config().min_burst_segments);
+  return static_cast<uint32_t>(std::min<uint64_t>(segments * size, UINT32_MAX));
 }
 
 uint32_t Connection::ChunkLimit() const {
   const uint32_t size = SegmentSize();
-  const netdev::NetDevice& device = route_.interface->device();
+  const netdev::NetDevice& device = path_.interface->device();
   const bool allowed =
       config().gso == GsoMode::kAlways ||
       device.features().HasAny(netdev::FeatureSet(netdev::Feature::kGso) | netdev::kAllTso);
@@ -67,8 +90,8 @@ uint32_t Connection::ChunkLimit() const {
   const uint32_t limit = std::min(config().gso_max_bytes, device.gso_max_size());
   const uint32_t headers = 40 + 60;
   const uint64_t by_segments = uint64_t{device.gso_max_segs()} * size;
-  const auto bytes = static_cast<uint32_t>(
-      std::min<uint64_t>(limit > headers ? limit - headers : size, by_segments));
+  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(
+      {limit > headers ? limit - headers : size, by_segments, BurstLimit(size)}));
   return std::max(bytes / size, 1u) * size;
 }
 
@@ -125,8 +148,19 @@ void Connection::SendNewData() {
       UnsentBytes() > 0 && now() - last_data_sent_ > Rto()) {
     cc_->OnIdleRestart(InitialWindow(), now());  // RFC 5681 §4.1
   }
+  if (rtx_.empty()) most_in_flight_ = 0;
   while (SendOneChunk()) {
   }
+  const uint32_t in_flight = Pipe() / std::max(SegmentSize(), 1u);
+  most_in_flight_ = static_cast<uint16_t>(std::min<uint32_t>(
+      std::max<uint32_t>(most_in_flight_, in_flight), std::numeric_limits<uint16_t>::max()));
+}
+
+bool Connection::IsCwndUsed() const {
+  if (cwnd_limited_ || !config().half_used_window_grows || !cc_->in_slow_start()) {
+    return cwnd_limited_;
+  }
+  return cc_->cwnd() < uint64_t{2} * most_in_flight_ * SegmentSize();
 }
 
 bool Connection::SendOneChunk() {
@@ -182,13 +216,16 @@ void Connection::DecideTimers() {
   if (gone_) return;
   if (UnsentBytes() == 0) {
     push_pending_ = false;
-    if (rtx_.empty()) Cancel(TimerId::kPersist);
-    return;
+    // A FIN that is still here found no memory: it is tried again like data.
+    if (!rtx_.empty() || !HasPendingFin()) {
+      if (rtx_.empty()) Cancel(TimerId::kPersist);
+      return;
+    }
   }
   if (!rtx_.empty() || IsArmed(TimerId::kPersist)) return;
   // Nothing is in flight that could bring news, and something waits: for the window, or to grow.
   if (options_->cork && UsableWindow() > 0) {
-    Arm(TimerId::kPersist, now() + kCorkLimit);
+    Arm(TimerId::kPersist, now() + (config().cork_waits_rto ? Rto() : kCorkLimit));
   } else {
     ArmPersist();
   }

@@ -174,6 +174,14 @@ uint32_t Connection::FreeReceiveSpace() const {
   return std::min(free, uint32_t{65535} << rcv_.wind_shift);  // what the field can say
 }
 
+uint32_t Connection::FirstWindow() const {
+  const uint32_t window = std::min<uint32_t>(FreeReceiveSpace(), 65535);
+  // Linux counts the timestamps only once the peer has agreed to them.
+  const uint32_t options = ts_.ok && !active_open_ ? 12 : 0;
+  const uint32_t unit = AdvertisedMss() - options;
+  return config().whole_first_window && window > unit ? window - window % unit : window;
+}
+
 // The window to put into a segment that leaves now; moves RCV.ADV. SHLD-14: the edge never moves
 // left; MUST-39: nor right by less than min(MSS, half the buffer).
 uint32_t Connection::AdvertisedWindow() {
@@ -208,12 +216,12 @@ void Connection::MaybeSendWindowUpdate() {
 // window is what limits.
 void Connection::TuneReceiveBuffer(uint32_t consumed) {
   if (options_->receive_buffer != 0) return;
-  tune_bytes_ += consumed;
+  tune_bytes_ += std::min(consumed, UINT32_MAX - tune_bytes_);
   const Duration rtt = rtt_.srtt();
   if (rtt <= kShortPath || now() - tune_start_ < rtt) return;
-  const uint32_t wanted =
-      std::min<uint32_t>(2 * tune_bytes_, static_cast<uint32_t>(config().receive_buffer_max));
-  rcv_.buffer = std::max(rcv_.buffer, wanted);
+  const uint64_t most = std::min<uint64_t>(config().receive_buffer_max, 1u << 30);
+  const uint64_t wanted = std::min(uint64_t{2} * tune_bytes_, most);
+  rcv_.buffer = std::max(rcv_.buffer, static_cast<uint32_t>(wanted));
   tune_bytes_ = 0;
   tune_start_ = now();
 }

@@ -17,7 +17,6 @@
 namespace tapwire::tcp {
 namespace {
 
-constexpr uint32_t kDupThresh = 3;
 constexpr uint32_t kMaxDupAcks = 1u << 16;
 
 }  // namespace
@@ -36,6 +35,12 @@ uint32_t Connection::TakeSacks(const Segment& seg, RtxQueue::AckResult& acked) {
     const Seq left(block.left_edge), right(block.right_edge);
     // RFC 2018 §5, RFC 2883: what is below SND.UNA or was never sent says nothing here.
     if (left >= right || left < snd_.una || right > snd_.nxt) continue;
+    // Receivers report segments. Smaller pieces out of one would be holes of a few bytes, each of
+    // which is sent again by itself (CVE-2019-11478 and its kin).
+    const SentRange* first = rtx_.Find(left);
+    if (2 * Distance(left, right) < SegmentSize() && first != nullptr && right < first->end()) {
+      continue;
+    }
     newly_sacked += rtx_.Sack(left, right, acked);
   }
   return newly_sacked;
@@ -51,7 +56,7 @@ void Connection::DetectLoss(const Segment& seg, bool duplicate, uint32_t acked_b
   if ((sack_ok_ ? new_sacks : duplicate) && dup_acks_ < kMaxDupAcks) ++dup_acks_;
   recovery_ = dup_acks_ > 0 ? RecoveryState::kDisorder : RecoveryState::kOpen;
   const bool lost = sack_ok_ && rtx_.DetectLost(SegmentSize()) > 0;
-  if (!lost && dup_acks_ < kDupThresh) return;
+  if (!lost && dup_acks_ < RtxQueue::kDupThresh) return;
   // RFC 6582 §3.2 step 2 and RFC 6675 §5: not again for the losses of the last recovery. Without
   // SACK it must cover more: duplicates at that point may come from copies sent after a timeout.
   if (rtx_.empty() || seg.ack < recovery_point_) return;

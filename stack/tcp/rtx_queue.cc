@@ -12,7 +12,6 @@ namespace tapwire::tcp {
 namespace {
 
 constexpr uint32_t kFirstCapacity = 8;
-constexpr int kDupThresh = 3;  // RFC 6675 §2
 
 }  // namespace
 
@@ -22,7 +21,8 @@ void RtxQueue::Grow() {
   const uint32_t capacity = std::max(capacity_ * 2, kFirstCapacity);
   auto ring = std::make_unique<SentRange[]>(capacity);
   for (uint32_t i = 0; i < size_; ++i) ring[i] = at(i);
-  ring_ = std::move(ring);
+  large_ = std::move(ring);
+  ring_ = large_.get();
   capacity_ = capacity;
   head_ = 0;
 }
@@ -30,9 +30,11 @@ void RtxQueue::Grow() {
 void RtxQueue::PopFront() {
   head_ = static_cast<uint32_t>((head_ + 1) & mask());
   if (--size_ > 0) return;
-  ring_.reset();
-  capacity_ = 0;
   head_ = 0;
+  if (capacity_ == 1) return;
+  large_.reset();
+  ring_ = &one_;
+  capacity_ = 1;
 }
 
 // Cuts a range in two at `where`, if that is inside; the second part is at index + 1. The shorter
@@ -183,7 +185,7 @@ uint32_t RtxQueue::DetectLost(uint32_t smss) {
   if (sacked_ == 0) return 0;
   const uint64_t enough = uint64_t{kDupThresh - 1} * smss;
   uint64_t sacked_above = 0;
-  int runs_above = 0;
+  uint32_t runs_above = 0;
   bool in_run = false;
   uint32_t marked = 0;
   Seq all_lost_below = all_lost_below_;

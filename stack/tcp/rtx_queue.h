@@ -47,6 +47,7 @@ class RtxQueue {
   // acknowledges every other byte must not make the list grow without end. SACK only advises (RFC
   // 2018 §8), so nothing but efficiency is lost.
   static constexpr size_t kMaxRangesToCut = 8192;
+  static constexpr uint32_t kDupThresh = 3;  // RFC 6675 §2
 
   RtxQueue() = default;
   RtxQueue(const RtxQueue&) = delete;
@@ -98,7 +99,8 @@ class RtxQueue {
   Seq highest_sacked() const;
 
  private:
-  // A ring that doubles, given back when it drains: no memory for an idle connection.
+  // A ring that doubles, given back when it drains: little memory for an idle connection, and no
+  // allocation for one that asks and answers.
   SentRange& at(size_t i) { return ring_[(head_ + i) & mask()]; }
   const SentRange& at(size_t i) const { return ring_[(head_ + i) & mask()]; }
   size_t mask() const { return capacity_ - 1; }
@@ -112,8 +114,10 @@ class RtxQueue {
   void MarkLost(SentRange& range);
   static void AddDelivered(const SentRange& range, uint32_t bytes, AckResult& result);
 
-  std::unique_ptr<SentRange[]> ring_;
-  uint32_t capacity_ = 0;  // 0 or a power of two
+  SentRange one_;
+  std::unique_ptr<SentRange[]> large_;
+  SentRange* ring_ = &one_;  // or large_
+  uint32_t capacity_ = 1;    // a power of two
   uint32_t head_ = 0;
   uint32_t size_ = 0;
   uint32_t total_ = 0, sacked_ = 0, lost_ = 0, resent_ = 0;

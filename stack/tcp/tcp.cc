@@ -16,11 +16,6 @@
 #include "stack/stack.h"
 
 namespace tapwire::tcp {
-namespace {
-
-constexpr uint16_t kChecksumOffset = 16;
-
-}  // namespace
 
 Tcp& Tcp::Install(Stack& stack, const Config& config) {
   if (auto* tcp = dynamic_cast<Tcp*>(stack.transport(wire::IpProtocol::kTcp))) return *tcp;
@@ -34,6 +29,7 @@ Tcp::Tcp(Stack& stack, const Config& config)
     : stack_(stack),
       config_(config),
       isn_(stack.random()),
+      cookies_(stack.random()),
       hash_{SipKey::Generate(stack.random())},
       connections_(0, FlowHash{hash_}),
       time_wait_(*this, hash_),
@@ -42,6 +38,9 @@ Tcp::Tcp(Stack& stack, const Config& config)
 Tcp::~Tcp() {
   // Nobody is to call into a half-destroyed object: everybody is told, then all goes.
   std::vector<Connection*> all(connections_.begin(), connections_.end());
+  for (auto& [port, listeners] : listeners_) {
+    for (auto& listener : listeners) listener->TakeGone(all);
+  }
   for (Connection* connection : all) connection->Detach();
   for (auto& [port, listeners] : listeners_) {
     for (auto& listener : listeners) {
@@ -170,7 +169,7 @@ void Tcp::SendBare(const FlowKey& flow, const Route& route, const wire::TcpField
   }
   fields.Emit(packet->Push(fields.length()));
   netdev::SetPartialChecksum(*packet, {flow.local, flow.remote, wire::IpProtocol::kTcp},
-                             kChecksumOffset);
+                             wire::TcpHeader::kChecksumOffset);
   const netdev::TxResult result = stack_.SendIp(
       std::move(packet), route, {.protocol = wire::IpProtocol::kTcp, .dont_fragment = true});
   if (netdev::TxOk(result)) {
@@ -268,12 +267,19 @@ void Tcp::RunEventsOf(Connection& connection) {
   if (!alive.expired()) Bury(connection);
 }
 
+void Tcp::TellNow(Connection& connection) {
+  static_cast<ListHook<EventTag>&>(connection).Unlink();
+  RunEventsOf(connection);
+}
+
 // ---- Ends ----
 
 // Out of the table now; destroyed when nothing up the stack can be using it. One that still has
 // somebody to tell is buried after that.
 void Tcp::Remove(Connection& connection) {
   connections_.erase(&connection);
+  UnusePort(connection.flow().local_port);
+  if (connection.listener_ != nullptr) return;  // its accept queue holds it
   if (static_cast<ListHook<EventTag>&>(connection).linked()) {
     departed_.PushBack(connection);
     return;

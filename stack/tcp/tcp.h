@@ -15,11 +15,13 @@
 #include "netdev/net_context.h"
 #include "stack/flow_key.h"
 #include "stack/ip.h"
+#include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
 #include "stack/tcp/isn.h"
 #include "stack/tcp/listener.h"
 #include "stack/tcp/options.h"
+#include "stack/tcp/syn_cookie.h"
 #include "stack/tcp/time_wait.h"
 
 namespace tapwire::tcp {
@@ -50,7 +52,8 @@ class Tcp final : public TransportProtocol, private netdev::FlushHook {
   // Connections that were not accepted are reset, half-open ones dropped.
   void CloseListener(Listener& listener);
 
-  // Whether `local` may be bound (bind() before connect or listen): EADDRINUSE, EADDRNOTAVAIL. A
+  // Whether `local` may be bound (bind() before connect or listen): EADDRINUSE, EADDRNOTAVAIL. As
+  // Linux has it, connections and TIME-WAIT on the port forbid it unless both sides reuse. A
   // port of 0 is replaced by a free one. The port stays reserved until ReleasePort().
   absl::StatusOr<Endpoint> ReservePort(const Endpoint& local, const SocketOptions& options);
   void ReleasePort(const Endpoint& local);
@@ -58,9 +61,14 @@ class Tcp final : public TransportProtocol, private netdev::FlushHook {
   DropReason Input(PacketPtr packet, const IpPacketInfo& info) override;
   bool OnIcmpError(const IcmpErrorInfo& error) override;
 
+  // Tells the observer now what it would be told after the batch.
+  void TellNow(Connection& connection);
+
   size_t connection_count() const { return connections_.size(); }
   size_t listener_count() const { return listeners_.size(); }
   size_t time_wait_count() const { return time_wait_.size(); }
+  // Connections that close in the background, their user being gone.
+  size_t orphan_count() const { return orphans_; }
   // All of them, in no particular order, for views such as ss.
   std::vector<const Connection*> connections() const;
   std::vector<const Listener*> listeners() const;
@@ -110,21 +118,30 @@ class Tcp final : public TransportProtocol, private netdev::FlushHook {
   Listener* FindListener(const Endpoint& local) const;
   absl::Status CheckLocalAddress(const Endpoint& local) const;
   bool IsPortFree(const Endpoint& local, const SocketOptions& options) const;
+  void UsePort(uint16_t port) { ++port_use_[port]; }
+  void UnusePort(uint16_t port);
+  bool IsTakenByConnections(const Endpoint& local, const SocketOptions& options) const;
   bool IsTupleFree(const FlowKey& flow) const;
   absl::StatusOr<FlowKey> ChooseFlow(const Endpoint& local, const Endpoint& remote,
                                      const Route& route);
   // Null at the limit of connections.
   Connection* AddConnection(const FlowKey& flow, const Route& route,
                             std::shared_ptr<SocketOptions> options);
+  std::shared_ptr<SocketOptions> ShareOptions(const SocketOptions& options);
   Seq ChooseIss(const FlowKey& flow);
 
   Stack& stack_;
   Config config_;
   IsnGenerator isn_;
+  SynCookies cookies_;
   FlowKeyHash hash_;
   absl::flat_hash_set<Connection*, FlowHash, FlowEqual> connections_;
   absl::flat_hash_map<uint16_t, std::vector<std::unique_ptr<Listener>>> listeners_;
+  // Connections and TIME-WAIT entries by local port, so that bind() need not look for them.
+  absl::flat_hash_map<uint16_t, uint32_t> port_use_;
   TimeWaitTable time_wait_;
+  std::shared_ptr<SocketOptions> shared_options_;  // of the last Connect()
+  size_t orphans_ = 0;                             // connections whose user is gone
   struct Reservation {
     IpAddress address;
     bool reuse = false;
@@ -143,5 +160,10 @@ class Tcp final : public TransportProtocol, private netdev::FlushHook {
   std::optional<Seq> min_isn_;
   std::shared_ptr<Tcp*> alive_;  // deferred work holds it weakly
 };
+
+// Here, where Tcp is known, so that they cost no call: every segment asks a dozen times.
+inline Stack& Connection::stack() const { return tcp_.stack(); }
+inline Time Connection::now() const { return tcp_.stack().now(); }
+inline const Config& Connection::config() const { return tcp_.config(); }
 
 }  // namespace tapwire::tcp

@@ -43,7 +43,7 @@ TcpInfo Connection::Info() const {
   info.snd_mss = size;
   info.rcv_mss = rcv_.rmss;
   info.advmss = AdvertisedMss();
-  info.pmtu = route_.mtu;
+  info.pmtu = path_.mtu;
   info.unacked_segs = segments(rtx_.total());
   info.sacked_segs = sack_ok_ ? segments(rtx_.sacked()) : dup_acks_;
   info.lost_segs = segments(rtx_.lost());

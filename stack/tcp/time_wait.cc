@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stack/tcp/time_wait.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "stack/stack.h"
@@ -28,6 +29,7 @@ void TimeWaitTable::Add(const TimeWait& facts) {
     delete entry;
     return;
   }
+  tcp_.UsePort(entry->flow.local_port);
   by_deadline_.PushBack(*entry);
   Restart(*entry);
 }
@@ -37,12 +39,18 @@ const TimeWaitEntry* TimeWaitTable::Find(const FlowKey& flow) const {
   return it == entries_.end() ? nullptr : *it;
 }
 
+bool TimeWaitTable::Any(absl::FunctionRef<bool(const TimeWait&)> taken) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const TimeWaitEntry* entry) { return taken(*entry); });
+}
+
 void TimeWaitTable::Remove(const FlowKey& flow) {
   const auto it = entries_.find(flow);
   if (it != entries_.end()) Erase(**it);
 }
 
 void TimeWaitTable::Erase(TimeWaitEntry& entry) {
+  tcp_.UnusePort(entry.flow.local_port);
   entries_.erase(&entry);
   delete &entry;  // leaves the list by itself
 }
@@ -81,7 +89,10 @@ TimeWaitTable::Verdict TimeWaitTable::Input(Segment& segment, DropReason& reason
   TimeWaitEntry& entry = **it;
   reason = DropReason::kTcpTimeWait;
   // RFC 1337: a reset must not cut the wait short.
-  if (segment.flags.rst()) return Verdict::kHandled;
+  if (segment.flags.rst()) {
+    if (tcp_.config().reset_ends_time_wait && segment.seq == entry.rcv_nxt) Erase(entry);
+    return Verdict::kHandled;
+  }
   if (segment.flags.syn() && !segment.flags.ack()) {
     if (MayReopen(entry, segment)) {
       min_isn = entry.snd_nxt;

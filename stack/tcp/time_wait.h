@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "netdev/base/intrusive_list.h"
 #include "netdev/base/timer_queue.h"
 #include "stack/flow_key.h"
@@ -31,6 +32,7 @@ struct TimeWait {
   uint32_t zone = 0;    // interface, for link-local peers
   uint16_t window = 0;  // field of the last segment sent
   bool ts_ok = false;
+  bool reuse = false;  // SO_REUSEADDR was set: another such socket may bind the port
 };
 
 struct TimeWaitEntry : TimeWait, ListHook<TimeWaitEntry> {
@@ -47,6 +49,8 @@ class TimeWaitTable {
   const TimeWaitEntry* Find(const FlowKey& flow) const;
   void Remove(const FlowKey& flow);
   size_t size() const { return entries_.size(); }
+  // Whether `taken(entry)` is true for one of them; looks at each.
+  bool Any(absl::FunctionRef<bool(const TimeWait&)> taken) const;
 
   // Whether an active open may use the tuple: timestamps tell its segments from old ones
   // (RFC 6191 §2 on our own side).

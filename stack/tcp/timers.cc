@@ -96,22 +96,32 @@ void Connection::OnRetransmitTimer() {
   if (retransmits_ < UINT8_MAX) ++retransmits_;
   // R2 (RFC 9293 §3.8.3); an orphan has nobody left to be told, and less patience.
   const int limit = released_ ? std::min(c.orphan_retries, c.retries_2) : c.retries_2;
+  if (c.user_timeout_from_resend && retransmits_ == 1) unanswered_since_ = now();
   if (retransmits_ > limit || UserTimeoutExceeded()) {
     mib.abort_on_timeout.Inc();
     return Fail(TimeoutStatus());
   }
   // R1 (MUST-20): let IP look for another way to the next hop.
-  if (retransmits_ == c.retries_1) AdviseNegatively();
+  if (retransmits_ == c.retries_1) {
+    AdviseNegatively();
+    // SHLD-9: the user may ask what is going on, before R2.
+    if (soft_error_.ok()) soft_error_ = Describe(ETIMEDOUT, "no answer");
+  }
   rtt_.BackOff();
   OnTimeoutLoss();
   RestartRetransmit();
+  if (c.user_timeout_from_resend && options_->user_timeout > Duration::zero()) {
+    const Time end = unanswered_since_ + options_->user_timeout;
+    Arm(TimerId::kRetransmit, std::min(end, now() + Rto()));
+  }
   ScheduleOutput();
 }
 
 void Connection::OnHandshakeTimeout() {
   const Config& c = config();
   const int configured = options_->syn_retries != 0 ? options_->syn_retries : c.syn_retries;
-  const int limit = listener_ != nullptr ? c.syn_ack_retries : configured;
+  const int linear = listener_ == nullptr && state_ == State::kSynSent ? c.syn_linear_timeouts : 0;
+  const int limit = listener_ != nullptr ? c.syn_ack_retries : configured + linear;
   if (retransmits_ >= limit || UserTimeoutExceeded()) {
     if (listener_ == nullptr) return Fail(TimeoutStatus());
     stack().mib().tcp.attempt_fails.Inc();
@@ -119,7 +129,7 @@ void Connection::OnHandshakeTimeout() {
   }
   ++retransmits_;
   ++counts_.retrans_segs;
-  rtt_.BackOff();
+  if (retransmits_ > linear) rtt_.BackOff();
   rtt_.OnSynRetransmitted();
   stack().mib().tcp_ext.syn_retrans.Inc();
   RefreshRoute();
@@ -138,24 +148,31 @@ void Connection::ArmPersist() {
 }
 
 void Connection::OnPersistTimer() {
-  if (UnsentBytes() == 0 || !rtx_.empty()) return;
+  if (!rtx_.empty() || (UnsentBytes() == 0 && !HasPendingFin())) return;
   // Without a way out nothing can be sent, and that counts like a probe without an answer.
   const bool reachable = RefreshRoute();
-  if (reachable && UsableWindow() > 0) {
+  const bool may_send = reachable && (UsableWindow() > 0 || UnsentBytes() == 0);
+  if (may_send) {
     // RFC 9293 §3.8.6.2.1 (4), the override; and the end of TCP_CORK's patience.
     push_pending_ = true;
     const uint32_t length = std::min({UnsentBytes(), UsableWindow(), SegmentSize(), cc_->cwnd()});
     if (length > 0) TransmitRange({.seq = snd_.nxt, .length = length});
-    return ScheduleOutput();
+    MaybeSendFin();
+    if (!rtx_.empty()) return ScheduleOutput();
+    // No memory: that counts too, lest it be tried for ever.
   }
-  // MUST-37: never given up while the probes are answered.
-  if (probes_ >= config().retries_2 || UserTimeoutExceeded()) {
+  // MUST-37: never given up while the probes are answered; but a peer must not make us keep what
+  // nobody waits for (as Linux: once the interval is at its longest).
+  const bool patience_ends =
+      released_ && Rto() * (1 << std::min<int>(persist_backoff_, 20)) >= config().max_persist &&
+      persist_backoff_ >= config().orphan_retries;
+  if (probes_ >= config().retries_2 || UserTimeoutExceeded() || patience_ends) {
     stack().mib().tcp_ext.abort_on_timeout.Inc();
     return Fail(TimeoutStatus());
   }
   if (probes_ < UINT8_MAX) ++probes_;
   if (persist_backoff_ < 31) ++persist_backoff_;
-  if (reachable) {
+  if (reachable && !may_send) {
     stack().mib().tcp_ext.window_probes.Inc();
     TransmitProbe();
   }
@@ -200,8 +217,8 @@ void Connection::OnLifetimeTimer() {
 
 // Negative advice (RFC 1122 §3.3.1.4): the neighbour entry is to be proved again.
 void Connection::AdviseNegatively() {
-  if (route_.interface == nullptr || !route_.interface->needs_resolution()) return;
-  route_.interface->neighbors(flow_.remote.family()).Suspect(route_.next_hop);
+  if (path_.interface == nullptr || !path_.interface->needs_resolution()) return;
+  path_.interface->neighbors(flow_.remote.family()).Suspect(path_.next_hop);
 }
 
 }  // namespace tapwire::tcp

@@ -17,7 +17,6 @@
 namespace tapwire::tcp {
 namespace {
 
-constexpr uint16_t kChecksumOffset = 16;
 // Below this a copy into the head is cheaper than a reference.
 constexpr uint32_t kCopyBelow = 512;
 
@@ -70,10 +69,10 @@ netdev::TxResult Connection::SendSegment(PacketPtr packet, Seq seq, wire::TcpFla
         static_cast<uint16_t>(std::min<uint32_t>(Distance(seq, snd_.urgent_end), 65535));
   }
   fields.Emit(packet->Push(fields.length()));
-  netdev::SetPartialChecksum(*packet, {route_.source, route_.destination, wire::IpProtocol::kTcp},
-                             kChecksumOffset);
+  netdev::SetPartialChecksum(*packet, {flow_.local, flow_.remote, wire::IpProtocol::kTcp},
+                             wire::TcpHeader::kChecksumOffset);
   const uint32_t size =
-      smss_ - static_cast<uint32_t>(fields.length() - wire::TcpHeader::kMinLength);
+      BoundToWindow(smss_ - static_cast<uint32_t>(fields.length() - wire::TcpHeader::kMinLength));
   if (payload > size) {
     packet->meta.gso.type = flow_.remote.is_v4() ? GsoType::kTcpv4 : GsoType::kTcpv6;
     packet->meta.gso.size = static_cast<uint16_t>(size);
@@ -85,7 +84,7 @@ netdev::TxResult Connection::SendSegment(PacketPtr packet, Seq seq, wire::TcpFla
                          .ttl = options_->ttl,
                          .tos = options_->tos,
                          .dont_fragment = true};
-  const netdev::TxResult result = stack().SendIp(std::move(packet), route_, ip);
+  const netdev::TxResult result = stack().SendIp(std::move(packet), route(), ip);
   if (!netdev::TxOk(result)) stack().mib().tcp.out_errors.Inc();
   return result;
 }
@@ -100,10 +99,16 @@ void Connection::OnAckSent() {
   Cancel(TimerId::kDelayedAck);
 }
 
+PacketPtr Connection::AllocateSegment(uint32_t payload) {
+  PacketPtr packet = stack().pool().AllocatePacket(payload);
+  if (packet == nullptr) stack().mib().tcp.out_errors.Inc();
+  return packet;
+}
+
 PacketPtr Connection::BuildPayload(Seq seq, uint32_t length) {
   const uint32_t offset = Distance(snd_.una, seq);
   const bool copy = length <= kCopyBelow;
-  PacketPtr packet = stack().pool().AllocatePacket(copy ? length : 0);
+  PacketPtr packet = AllocateSegment(copy ? length : 0);
   if (packet == nullptr || length == 0) return packet;
   if (copy) {
     send_queue_.CopyOut(offset, packet->Put(length));
@@ -126,13 +131,14 @@ uint32_t Connection::TransmitRange(const Range& range) {
   wire::TcpFlags flags = wire::TcpFlags::kAck;
   // MUST-61: the last segment of what is queued.
   const Seq queue_end = snd_.una + static_cast<uint32_t>(send_queue_.size());
-  if (payload > 0 && range.seq + payload == queue_end) flags |= wire::TcpFlags::kPsh;
+  const bool burst = config().push_bursts && payload > SegmentSize();
+  if (payload > 0 && (burst || range.seq + payload == queue_end)) flags |= wire::TcpFlags::kPsh;
   if (fin) flags |= wire::TcpFlags::kFin;
   const uint32_t length = payload + (fin ? 1u : 0u);
   if (payload > 0 && ack_pending_) pingpong_ = true;  // an answer went with the acknowledgment
   const netdev::TxResult result = SendSegment(std::move(packet), range.seq, flags);
   // A path MTU that shrank meanwhile: the route is stale now, and the next try has its size.
-  if (result == netdev::TxResult::kTooBig && route_.generation != stack().route_generation())
+  if (result == netdev::TxResult::kTooBig && path_.generation != stack().route_generation())
     ScheduleOutput();
   last_data_sent_ = now();
   TcpCounters& mib = stack().mib().tcp;
@@ -156,7 +162,7 @@ uint32_t Connection::TransmitRange(const Range& range) {
 }
 
 void Connection::TransmitSyn(bool retransmission) {
-  PacketPtr packet = stack().pool().AllocatePacket(0);
+  PacketPtr packet = AllocateSegment(0);
   if (!retransmission || rtx_.empty()) {
     snd_.nxt = snd_.iss + 1;
     if (rtx_.empty()) rtx_.OnSent({.seq = snd_.iss, .length = 1, .xmit_time = now(), .syn = true});
@@ -168,7 +174,7 @@ void Connection::TransmitSyn(bool retransmission) {
   }
   if (state_ == State::kSynSent) {
     // The window of a SYN is what TakeSyn() will hold us to.
-    rcv_.adv = rcv_.nxt + std::min<uint32_t>(FreeReceiveSpace(), 65535);
+    rcv_.adv = rcv_.nxt + FirstWindow();
   }
   if (packet == nullptr) return;
   wire::TcpFlags flags = wire::TcpFlags::kSyn;
@@ -178,7 +184,7 @@ void Connection::TransmitSyn(bool retransmission) {
 }
 
 void Connection::TransmitAck() {
-  PacketPtr packet = stack().pool().AllocatePacket(0);
+  PacketPtr packet = AllocateSegment(0);
   if (packet == nullptr) {
     Arm(TimerId::kDelayedAck, now() + config().delayed_ack);
     return;
@@ -189,12 +195,12 @@ void Connection::TransmitAck() {
 
 // An old sequence number, so that the peer must answer (RFC 9293 §3.8.4, §3.8.6.1; SHLD-12).
 void Connection::TransmitProbe() {
-  PacketPtr packet = stack().pool().AllocatePacket(0);
+  PacketPtr packet = AllocateSegment(0);
   if (packet == nullptr) return;
   stack().mib().tcp.out_segs.Inc();
   static_cast<void>(SendSegment(std::move(packet), snd_.una - 1, wire::TcpFlags::kAck));
 }
 
-void Connection::TransmitReset() { tcp_.SendReset(flow_, route_, snd_.nxt, rcv_.nxt); }
+void Connection::TransmitReset() { tcp_.SendReset(flow_, route(), snd_.nxt, rcv_.nxt); }
 
 }  // namespace tapwire::tcp

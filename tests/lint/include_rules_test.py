@@ -45,9 +45,9 @@ TCP_LEAF = re.compile(
 )
 
 # Header name -> the files that may include it.
-APPS_ONLY = r"(apps|tests/apps|tests/interop)/"
+APPS_ONLY = r"(apps|bench|tests/apps|tests/interop)/"
 PLACED_HEADERS = [
-    (r"uv(/.*)?\.h$", r"(stack/sockets/uv/|stack/sockets/uv_runner|apps/|examples/|tests/)", "libuv"),
+    (r"uv(/.*)?\.h$", r"(stack/sockets/uv/|stack/sockets/uv_runner|apps/|bench/|examples/|tests/)", "libuv"),
     (r"pcap(/.*)?(\.h)?$", r"(drivers/pcap/|apps/)", "libpcap"),
     (r"(gtest|gmock)/", r"tests/", "GoogleTest"),
     (r"benchmark/", r"bench/", "google-benchmark"),

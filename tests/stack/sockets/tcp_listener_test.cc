@@ -165,15 +165,63 @@ TEST_P(TcpListenerTest, DataMayBeThereBeforeTheConnectionIsAccepted) {
   EXPECT_EQ(heard.ends, 1);
 }
 
-TEST_P(TcpListenerTest, WaitingConnectionThatIsResetIsNotHandedOut) {
+// As Linux: accept() succeeds, and reading tells.
+TEST_P(TcpListenerTest, WaitingConnectionThatIsResetIsHandedOut) {
   Listen();
   client_ = Connect();
   Run();
-  ASSERT_EQ(listener_->waiting(), 1u);
+  EXPECT_TRUE(client_->TryWrite(Bytes("last words")).ok());
+  Run();
   client_->Abort();
   Run();
+  ASSERT_EQ(listener_->waiting(), 1u);
+  EXPECT_EQ(tcp_b().connection_count(), 0u);
+  server_ = listener_->TryAccept();
+  ASSERT_NE(server_, nullptr);
+  EXPECT_EQ(server_->remote().address, a());
+  Heard heard;
+  ASSERT_TRUE(server_->ReadStart(Into(heard)).ok());
+  Run();
+  EXPECT_EQ(heard.text, "last words");
+  EXPECT_EQ(heard.ends, 1);
+  EXPECT_EQ(StatusToErrno(heard.status), ECONNRESET);
+}
+
+TEST_P(TcpListenerTest, WaitingConnectionsThatWereResetGoWithTheirListener) {
+  Listen();
+  for (int i = 0; i < 3; ++i) {
+    client_ = Connect();
+    Run();
+    if (i != 1) client_->Abort();
+    Run();
+  }
+  EXPECT_EQ(listener_->waiting(), 3u);
+  listener_.reset();
+  Run();
+  EXPECT_EQ(tcp_b().connection_count(), 0u);
+}
+
+TEST_P(TcpListenerTest, WaitingConnectionsThatWereResetGoWithTheStack) {
+  Listen();
+  client_ = Connect();
+  Run();
+  client_->Abort();
+  Run();
+  EXPECT_EQ(listener_->waiting(), 1u);
+  b_.reset();  // the fixture looks for leaks
   EXPECT_EQ(listener_->waiting(), 0u);
-  EXPECT_EQ(listener_->TryAccept(), nullptr);
+}
+
+TEST_P(TcpListenerTest, HandedOutAfterAResetAndDroppedAtOnce) {
+  Listen();
+  client_ = Connect();
+  Run();
+  client_->Abort();
+  Run();
+  EXPECT_NE(listener_->TryAccept(), nullptr);  // destroyed before it is told
+  server_ = listener_->TryAccept();
+  EXPECT_EQ(server_, nullptr);
+  Run();
 }
 
 TEST_P(TcpListenerTest, BacklogBoundsThoseThatWait) {

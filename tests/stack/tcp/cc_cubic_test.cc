@@ -212,7 +212,7 @@ TEST(TcpCubicTest, TargetIsAtMostHalfAWindowMore) {
 }
 
 // §4.2: idle time, and time in which the application was the limit, is not part of t.
-// Covers: bug:B37
+// Covers: bug:B37, rfc:CUB-3
 TEST(TcpCubicTest, IdleTimeDoesNotCount) {
   for (const bool trickle : {false, true}) {
     Sender s(1000, milliseconds(100));

@@ -286,6 +286,79 @@ TEST_P(TcpIcmpTest, EstablishedConnectionSurvivesAndRemembers) {
   Take();
 }
 
+// Covers: RFC 9293 SHLD-25
+TEST_P(TcpIcmpTest, UnreachableNetHostAndSourceRouteAreReported) {
+  struct Case {
+    uint8_t v4, v6;
+    int err;
+  };
+  // IPv6 has no source route; there 5 is "source address failed policy" (RFC 4443 §3.1).
+  for (const Case& t : {Case{0, 0, ENETUNREACH}, Case{1, 3, EHOSTUNREACH},
+                        Case{5, 5, v4() ? ENETUNREACH : EACCES}}) {
+    SCOPED_TRACE(int{t.v4});
+    Start();
+    tcp::Connection* c = Connect();
+    Write(*c, 10);
+    Take();
+    v4() ? SendError(3, t.v4, 1) : SendError(1, t.v6, 1);
+    EXPECT_EQ(observer_.gone, 0);
+    EXPECT_EQ(StatusToErrno(c->TakeSoftError()), t.err);
+    EXPECT_TRUE(c->TakeSoftError().ok()) << "taken";
+    Reset(c);
+  }
+}
+
+// They are told to those who ask, and nobody else is disturbed.
+// Covers: RFC 9293 SHLD-20
+TEST_P(TcpIcmpTest, ReportsOfErrorsNeedNotBeTaken) {
+  Start();
+  tcp::Connection* c = Connect();
+  Write(*c, 10);
+  Take();
+  observer_ = RecordingObserver();
+  for (int i = 0; i < 100; ++i) HostUnreachable(1);
+  EXPECT_EQ(observer_.gone + observer_.readable + observer_.writable + observer_.urgent, 0);
+  Send({.ack = 11});
+  EXPECT_TRUE(c->TakeSoftError().ok()) << "an acknowledgment proves it wrong";
+  Write(*c, 10);
+  net->Advance(std::chrono::hours(1));
+  EXPECT_EQ(observer_.err(), ETIMEDOUT) << "and it is not blamed later";
+  Take();
+}
+
+// Covers: RFC 9293 SHLD-9
+TEST_P(TcpIcmpTest, TroubleCanBeSeenBetweenR1AndR2) {
+  Start();
+  tcp::Connection* c = Connect();
+  Write(*c, 10);
+  while (c->Info().retransmits < 3) {  // R1
+    EXPECT_TRUE(c->TakeSoftError().ok());
+    net->Advance(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(observer_.gone, 0);
+  EXPECT_EQ(StatusToErrno(c->TakeSoftError()), ETIMEDOUT);
+  Send({.ack = 11});
+  EXPECT_EQ(c->Info().retransmits, 0);
+  EXPECT_TRUE(c->TakeSoftError().ok());
+  Take();
+  Reset(c);
+}
+
+// The window keeps its count of segments.
+// Covers: rfc:CC-14
+TEST_P(TcpIcmpTest, SmallerPathMtuMakesASmallerWindow) {
+  Start();
+  tcp::Connection* c = Connect();
+  Write(*c, 20'000);
+  EXPECT_EQ(Take().size(), 10u);
+  const uint32_t before = c->Info().snd_cwnd_bytes;
+  EXPECT_EQ(before, v4() ? 14'600u : 14'400u);
+  v4() ? SendError(3, 4, 1, 1300) : SendError(2, 0, 1, 1300);
+  EXPECT_EQ(c->Info().snd_cwnd_bytes, v4() ? 14'600u * 1260 / 1460 : 14'400u * 1240 / 1440);
+  EXPECT_LE(Take().size(), 10u) << "no burst of smaller segments";
+  Reset(c);
+}
+
 // Covers: rfc:MTU-2
 TEST_P(TcpIcmpTest, SmallerPathMtuMakesSmallerSegments) {
   Start();
