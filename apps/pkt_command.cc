@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tapwire pkt`: runs packet scripts against the stack in virtual time.
+// `tapwire pkt`: runs packet scripts against the stack in virtual time, or against the Linux kernel
+// in real time to see whether they are right.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,12 +16,13 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/pkt/kernel_run.h"
 #include "apps/pkt/runner.h"
 
 namespace tapwire::apps {
 namespace {
 
-constexpr int kPassed = 0, kFailed = 1, kBadUsage = 2, kUnsupported = 3;
+constexpr int kPassed = 0, kFailed = 1, kBadUsage = 2, kUnsupported = 3, kSkipped = 77;
 constexpr size_t kMaxScriptBytes = 8u << 20;
 
 struct PktFlags {
@@ -27,7 +31,11 @@ struct PktFlags {
   uint32_t mtu = 0;  // 0: the script's, or 1500
   std::string profile = "linux";
   double tolerance_percent = -1;  // below 0: the default
+  double tolerance_ms = -1;       // the same
   std::vector<std::string> defines;
+  std::string against = "stack";
+  double quick = 0;  // seconds; 0: no limit
+  int jobs = 1;
   bool verbose = false;
 };
 
@@ -62,19 +70,11 @@ std::string Located(const std::string& path, const pkt::RunResult& result) {
   return text + ": ";
 }
 
-void RunFile(const std::string& path, const PktFlags& flags, const pkt::RunOptions& options,
-             const std::vector<std::string>& fixed, Totals& totals) {
-  const std::optional<std::string> source = ReadFile(path);
-  if (!source) {
-    std::fprintf(stderr, "tapwire pkt: cannot read %s\n", path.c_str());
-    ++totals.unreadable;
-    return;
-  }
-  const pkt::RunResult result = pkt::RunScript(*source, options, fixed);
+void Tell(const std::string& path, const pkt::RunResult& result, bool verbose, Totals& totals) {
   switch (result.verdict) {
     case pkt::Verdict::kPass:
       ++totals.passed;
-      if (flags.verbose) std::printf("%s: passed\n", path.c_str());
+      if (verbose) std::printf("%s: passed\n", path.c_str());
       break;
     case pkt::Verdict::kFail:
       ++totals.failed;
@@ -86,6 +86,21 @@ void RunFile(const std::string& path, const PktFlags& flags, const pkt::RunOptio
       std::printf("%sunsupported: %s\n", Located(path, result).c_str(), result.message.c_str());
       break;
   }
+}
+
+// The scripts that can be read.
+std::vector<pkt::KernelScript> ReadScripts(const PktFlags& flags, Totals& totals) {
+  std::vector<pkt::KernelScript> scripts;
+  for (const std::string& path : flags.files) {
+    std::optional<std::string> source = ReadFile(path);
+    if (source) {
+      scripts.push_back({path, *std::move(source)});
+    } else {
+      std::fprintf(stderr, "tapwire pkt: cannot read %s\n", path.c_str());
+      ++totals.unreadable;
+    }
+  }
+  return scripts;
 }
 
 void PrintTotals(const Totals& totals) {
@@ -101,6 +116,39 @@ int BadUsage(const std::string& message) {
   return kBadUsage;
 }
 
+int RunStack(const PktFlags& flags, const pkt::RunOptions& options,
+             const std::vector<std::string>& fixed) {
+  Totals totals;
+  for (const pkt::KernelScript& script : ReadScripts(flags, totals)) {
+    Tell(script.name, pkt::RunScript(script.source, options, fixed), flags.verbose, totals);
+  }
+  PrintTotals(totals);
+  return totals.ExitCode();
+}
+
+int RunKernel(const PktFlags& flags, const pkt::RunOptions& options,
+              const std::vector<std::string>& fixed) {
+  if (const auto why = pkt::WhyNoKernel()) {
+    std::printf("skipped: scripts cannot be run against this kernel: %s\n", why->c_str());
+    return kSkipped;
+  }
+  Totals totals;
+  std::vector<pkt::KernelScript> scripts = ReadScripts(flags, totals);
+  if (flags.quick > 0) {
+    const auto slow = std::remove_if(scripts.begin(), scripts.end(), [&](const auto& script) {
+      return !pkt::IsQuickForKernel(script.source, options.defines, flags.quick);
+    });
+    std::printf("%d left out\n", static_cast<int>(scripts.end() - slow));
+    scripts.erase(slow, scripts.end());
+  }
+  const pkt::KernelRunOptions run{.run = options, .fixed = fixed, .jobs = flags.jobs};
+  pkt::RunAgainstKernel(scripts, run, [&](const auto& script, const pkt::RunResult& result) {
+    Tell(script.name, result, flags.verbose, totals);
+  });
+  PrintTotals(totals);
+  return totals.ExitCode();
+}
+
 int RunPkt(const PktFlags& flags, const std::vector<std::string>& fixed) {
   pkt::RunOptions options;
   const auto version = pkt::ParseIpVersion(flags.ip_version);
@@ -111,6 +159,9 @@ int RunPkt(const PktFlags& flags, const std::vector<std::string>& fixed) {
   options.verbose = flags.verbose;
   if (flags.mtu != 0) options.net.mtu = flags.mtu;
   if (flags.tolerance_percent >= 0) options.tolerance_percent = flags.tolerance_percent;
+  if (flags.tolerance_ms >= 0) {
+    options.tolerance = std::chrono::microseconds(static_cast<int64_t>(flags.tolerance_ms * 1000));
+  }
   for (const std::string& define : flags.defines) {
     const size_t equals = define.find('=');
     if (equals == 0 || equals == std::string::npos) {
@@ -118,10 +169,8 @@ int RunPkt(const PktFlags& flags, const std::vector<std::string>& fixed) {
     }
     options.defines[define.substr(0, equals)] = define.substr(equals + 1);
   }
-  Totals totals;
-  for (const std::string& file : flags.files) RunFile(file, flags, options, fixed, totals);
-  PrintTotals(totals);
-  return totals.ExitCode();
+  return flags.against == "kernel" ? RunKernel(flags, options, fixed)
+                                   : RunStack(flags, options, fixed);
 }
 
 }  // namespace
@@ -143,8 +192,27 @@ void RegisterPkt(CLI::App& root, int& exit_code) {
   CLI::Option* percent =
       command
           ->add_option("--tolerance-percent", flags->tolerance_percent,
-                       "of an interval that packets and calls may be early or late; 4 ms always")
+                       "of an interval that packets and calls may be early or late")
           ->check(CLI::Range(0, 100));
+  CLI::Option* least =
+      command
+          ->add_option("--tolerance-ms", flags->tolerance_ms,
+                       "that packets and calls may always be early or late (default 4)")
+          ->check(CLI::Range(0, 1000));
+  command
+      ->add_option("--against", flags->against,
+                   "what to test: the stack in virtual time, or Linux in real time, in a network "
+                   "namespace (needs root or user namespaces, and /dev/net/tun; 77: has not)")
+      ->check(CLI::IsMember({"stack", "kernel"}))
+      ->capture_default_str();
+  command->add_option("--jobs", flags->jobs, "scripts at a time, with --against kernel")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      ->add_option("--quick", flags->quick,
+                   "with --against kernel: leave out scripts of more seconds than that, and those "
+                   "that have a line '// kernel: no'")
+      ->check(CLI::Range(0, 3600));
   command->add_option("-D", flags->defines, "name=value: replaces the word in the script")
       ->allow_extra_args(false);
   command->add_flag("-v,--verbose", flags->verbose, "print each event and each script that passes");
@@ -154,6 +222,7 @@ void RegisterPkt(CLI::App& root, int& exit_code) {
     if (version->count() > 0) fixed.push_back("ip_version");
     if (mtu->count() > 0) fixed.push_back("mtu");
     if (profile->count() > 0) fixed.push_back("profile");
+    if (least->count() > 0) fixed.push_back("tolerance_usecs");
     if (percent->count() > 0) fixed.push_back("tolerance_percent");
     exit_code = RunPkt(*flags, fixed);
   });

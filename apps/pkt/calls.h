@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: runs scripted system calls on the stack's socket table and compares what they give.
+// Calls: runs scripted system calls on a host and compares what they give.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "apps/pkt/ast.h"
 #include "apps/pkt/call_args.h"
+#include "apps/pkt/host.h"
 #include "apps/pkt/session.h"
-#include "apps/pkt/world.h"
 
 namespace tapwire::pkt {
 
@@ -19,7 +20,8 @@ struct CallOutcome {
 
 class Calls {
  public:
-  Calls(World& world, Session& session) : world_(world), session_(session) {}
+  // Both outlive it; there need not be a host yet.
+  Calls(const std::unique_ptr<Host>& host, Session& session) : host_(host), session_(session) {}
 
   // Returns when the call does; a call that blocks goes through the waiter of the world.
   CallOutcome Run(const SyscallSpec& call);
@@ -35,7 +37,7 @@ class Calls {
   static const Entry kEntries[];
   static const Entry* FindEntry(const std::string& name);
 
-  SocketTable& table() { return world_.sockets(); }
+  SocketCalls& table() { return host_->calls(); }
   void CheckResult(CallArgs& args, int64_t result);
   // Compares an address the call gave with what the script writes.
   void CheckAddress(CallArgs& args, size_t i, const sockaddr_storage& address);
@@ -80,7 +82,7 @@ class Calls {
   int64_t EpollCtl(CallArgs& args);
   int64_t EpollWait(CallArgs& args);
 
-  World& world_;
+  const std::unique_ptr<Host>& host_;
   Session& session_;
 };
 

@@ -185,10 +185,11 @@ class CodeRunner {
   // a < b < c is (a < b) and (b < c).
   CodeValue Comparison() {
     CodeValue left = BitOr();
-    if (!AtComparison()) {
-      if (Peek().IsName("in") || Peek().IsName("is")) return Unsupported(Peek().text);
-      return left;
-    }
+    const bool negated = Peek().IsName("not") && Peek(1).IsName("in");
+    if (negated) Take();
+    if (AcceptName("in")) return CodeValue::Integer(IsMember(left) != negated ? 1 : 0);
+    if (Peek().IsName("is")) return Unsupported(Peek().text);
+    if (!AtComparison()) return left;
     bool holds = true;
     while (Ok() && AtComparison()) {
       const std::string op = Take().text;
@@ -197,6 +198,24 @@ class CodeRunner {
       left = std::move(right);
     }
     return CodeValue::Integer(holds ? 1 : 0);
+  }
+
+  // Of a list in parentheses or brackets, or a text in a text.
+  bool IsMember(const CodeValue& value) {
+    const bool bracket = Peek().Is("[");
+    if (!bracket && !Peek().Is("(")) {
+      const CodeValue text = BitOr();
+      if (text.IsNumber() || value.IsNumber()) Unsupported("'in' of a number");
+      return Ok() && text.text.find(value.text) != std::string::npos;
+    }
+    Take();
+    const absl::string_view close = bracket ? "]" : ")";
+    bool found = false;
+    while (Ok() && !Accept(close)) {
+      found = CompareValues("==", value, Expression()) || found;
+      if (!Accept(",") && !Peek().Is(close)) Unsupported("'" + Peek().text + "' in a list");
+    }
+    return found;
   }
 
   bool CompareValues(absl::string_view op, const CodeValue& a, const CodeValue& b) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code between %{ and }%: the part of Python that scripts use for assertions. Statements
 // `assert test[, message]`, `name = value`, `print …` (ignored), `pass`; numbers, strings, names,
-// parentheses, arithmetic, comparisons (also chained), and/or/not, abs, int, float, min, max,
+// parentheses, arithmetic, comparisons (also chained), in, and/or/not, abs, int, float, min, max,
 // round.
 #pragma once
 

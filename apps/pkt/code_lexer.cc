@@ -10,8 +10,8 @@ namespace {
 
 // Longest first.
 constexpr absl::string_view kOperators[] = {
-    "**", "//", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "(", ")", "+",
-    "-",  "*",  "/",  "%",  "<",  ">",  "=",  ",",  ";",  "&",  "|", "^", "~"};
+    "**", "//", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "(", ")", "+", "-",
+    "*",  "/",  "%",  "<",  ">",  "=",  ",",  ";",  "&",  "|",  "^", "~", "[", "]"};
 
 bool IsNamePart(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -88,8 +88,8 @@ class CodeLexer {
   void Operator() {
     for (const absl::string_view op : kOperators) {
       if (code_.substr(at_, op.size()) != op) continue;
-      if (op == "(") ++depth_;
-      if (op == ")" && depth_ > 0) --depth_;
+      if (op == "(" || op == "[") ++depth_;
+      if ((op == ")" || op == "]") && depth_ > 0) --depth_;
       return Add(CodeToken::Kind::kOperator, op.size());
     }
     Add(CodeToken::Kind::kBad, 1);

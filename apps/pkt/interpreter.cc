@@ -9,38 +9,40 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/pkt/kernel_host.h"
 #include "apps/pkt/packet_text.h"
+#include "apps/pkt/world.h"
 
 namespace tapwire::pkt {
 namespace {
 
-// How long a call that the script does not mark as blocking may wait all the same.
-constexpr Duration kLongestWait = std::chrono::hours(24);
 // Timers that go off without end at one moment.
 constexpr int kMaxStandingSteps = 100'000;
 
-tcp::Config StartConfig(const RunOptions& options) { return ProfileConfig(options.profile); }
+std::unique_ptr<Host> MakeHost(const RunOptions& options, Waiter& waiter) {
+  if (options.against == Against::kKernel) {
+    return std::make_unique<KernelHost>(options.net, waiter);
+  }
+  return std::make_unique<World>(options.net, ProfileConfig(options.profile), waiter);
+}
 
 }  // namespace
 
 Interpreter::Interpreter(const Script& script, const RunOptions& options)
-    : script_(script),
-      options_(options),
-      world_(options.net, StartConfig(options), *this),
-      session_(options.net),
-      calls_(world_, session_),
-      origin_(world_.now()),
-      base_(origin_),
-      blocked_until_(origin_) {}
+    : script_(script), options_(options), session_(options.net), calls_(host_, session_) {
+  // It may ask the waiter already while it is made.
+  host_ = MakeHost(options, *this);
+  origin_ = base_ = blocked_until_ = host_->now();
+}
 
 RunResult Interpreter::Run() {
-  if (!world_.status().ok()) {
-    result_ = {Verdict::kFail, {}, std::string(world_.status().message())};
+  if (!host_->status().ok()) {
+    result_ = {Verdict::kFail, {}, std::string(host_->status().message())};
     return result_;
   }
   while (!over()) Step();
   if (stopped()) return result_;
-  const size_t held = world_.Destroy();
+  const size_t held = host_->Destroy();
   if (held != 0) {
     result_ = {Verdict::kFail, script_.events.back().pos,
                absl::StrCat(held, " packets are still held after the end")};
@@ -52,7 +54,7 @@ RunResult Interpreter::Run() {
 
 bool Interpreter::Run(absl::FunctionRef<void()> call) {
   call();
-  Settle();
+  if (host_ != nullptr) Settle();
   return true;
 }
 
@@ -84,14 +86,14 @@ bool Interpreter::WaitInScript(Blocked& blocked) {
 }
 
 bool Interpreter::WaitAlone(Blocked& blocked) {
-  const Time latest = now() + kLongestWait;
+  const Time latest = now() + host_->patience();
   const Time limit = blocked.deadline ? std::min(*blocked.deadline, latest) : latest;
   while (!stopped() && !blocked.Ready()) {
     if (now() >= limit) {
       gave_up_ = !blocked.deadline;
       return false;
     }
-    if (!blocked.deadline && !world_.NextDeadline()) {
+    if (!blocked.deadline && !host_->NextDeadline()) {
       gave_up_ = true;  // nothing will ever happen
       return false;
     }
@@ -108,15 +110,15 @@ bool Interpreter::Interrupted() {
 }
 
 void Interpreter::Settle() {
-  if (world_.Settle() || stopped()) return;
+  if (host_->Settle() || stopped()) return;
   result_ = {Verdict::kFail, script_.events[std::min(next_, script_.events.size() - 1)].pos,
              "the stack has work without end at one moment"};
 }
 
 void Interpreter::AdvanceStep(Time time) {
-  const std::optional<Time> next = world_.NextDeadline();
+  const std::optional<Time> next = host_->NextDeadline();
   const Time before = now();
-  world_.SetTime(next && *next < time ? *next : time);
+  host_->SetTime(next && *next < time ? *next : time);
   Settle();
   standing_steps_ = now() == before ? standing_steps_ + 1 : 0;
   if (standing_steps_ > kMaxStandingSteps && !stopped()) {
@@ -141,7 +143,8 @@ Interpreter::Window Interpreter::WindowOf(const TimeSpec& time) {
   window.base = base_;
   window.any = time.kind == TimeKind::kAny;
   window.start = window.any ? now() : from + time.start;
-  window.end = window.any ? now() + std::chrono::minutes(10) : from + time.end;
+  window.end = window.any ? now() + std::min<Duration>(std::chrono::minutes(10), host_->patience())
+                          : from + time.end;
   const auto share = std::chrono::duration_cast<Duration>((window.end - base_) *
                                                           (options_.tolerance_percent / 100));
   window.tolerance = std::max(options_.tolerance, window.any ? Duration{0} : share);
@@ -226,7 +229,7 @@ void Interpreter::CheckCallTime(const Event& event, Time expected_end, Duration 
 }
 
 void Interpreter::RunShell(const Event& event, const ShellSpec& shell) {
-  if (auto reason = ApplyCommand(shell.command, world_.tcp_config())) {
+  if (auto reason = host_->Apply(shell.command)) {
     return Unsupported(event, *reason);
   }
   Finish(event, now());
@@ -239,7 +242,7 @@ void Interpreter::RunAssertions(const Event& event, const CodeSpec& code) {
     std::string bytes(512, '\0');
     auto length = static_cast<socklen_t>(bytes.size());
     const int got =
-        world_.sockets().GetSockOpt(socket->live, IPPROTO_TCP, TCP_INFO, bytes.data(), &length);
+        host_->calls().GetSockOpt(socket->live, IPPROTO_TCP, TCP_INFO, bytes.data(), &length);
     if (got == 0) {
       bytes.resize(length);
       info = std::move(bytes);

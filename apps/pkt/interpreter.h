@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreter: plays one script against a World. It owns time: nothing happens between two events
-// but what the stack's timers bring. A call marked as blocking runs inside the socket table, which
+// Interpreter: plays one script against a host. It owns time: nothing happens between two events
+// but what the host's timers bring. A call marked as blocking runs inside the socket table, which
 // asks the waiter (this class) to wait; the waiter plays the events that follow until it may
 // return.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +16,9 @@
 #include "apps/pkt/calls.h"
 #include "apps/pkt/code.h"
 #include "apps/pkt/datagram.h"
+#include "apps/pkt/host.h"
 #include "apps/pkt/session.h"
 #include "apps/pkt/settings.h"
-#include "apps/pkt/world.h"
 #include "stack/sockets/waiter.h"
 
 namespace tapwire::pkt {
@@ -35,7 +36,7 @@ class Interpreter final : private Waiter {
   // Both outlive the interpreter.
   Interpreter(const Script& script, const RunOptions& options);
   // The sockets ask the waiter while they are closed: all members must still be there.
-  ~Interpreter() override { world_.Destroy(); }
+  ~Interpreter() override { host_->Destroy(); }
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
@@ -72,7 +73,7 @@ class Interpreter final : private Waiter {
   bool stopped() const { return result_.verdict != Verdict::kPass; }
   bool Interrupted();
   // Interpreter time.
-  Time now() { return world_.now(); }
+  Time now() { return host_->now(); }
   Duration Elapsed(Time time) const { return time - origin_; }
   Window WindowOf(const TimeSpec& time);
   // Runs the stack up to `time`; false if a blocked call got ready or failed first.
@@ -115,7 +116,7 @@ class Interpreter final : private Waiter {
 
   const Script& script_;
   const RunOptions& options_;
-  World world_;
+  std::unique_ptr<Host> host_;
   Session session_;
   Calls calls_;
   CodeVariables variables_;

@@ -28,7 +28,7 @@ void Interpreter::Inject(const Event& event, const PacketSpec& packet) {
     injected = InjectTcp(packet);
   } else if (std::holds_alternative<UdpSpec>(packet.body)) {
     Flow& flow = session_.ForInbound(/*udp=*/true);
-    injected = world_.device().Inject(BuildDatagram(flow.Inbound(), packet, 0));
+    injected = host_->Inject(BuildDatagram(flow.Inbound(), packet, 0));
   } else {
     injected = InjectIcmp(event, packet);
   }
@@ -56,7 +56,7 @@ bool Interpreter::InjectTcp(const PacketSpec& packet) {
       tcp.flags = static_cast<uint8_t>(tcp.flags & ~kSyn);
       tcp.seq = wire.seq + done + (first - script.seq);
     }
-    if (!world_.device().Inject(BuildDatagram(flow.Inbound(), piece, first + done))) return false;
+    if (!host_->Inject(BuildDatagram(flow.Inbound(), piece, first + done))) return false;
     done += tcp.length;
   } while (done < wire.length);
   return true;
@@ -79,7 +79,7 @@ bool Interpreter::InjectIcmp(const Event& event, const PacketSpec& packet) {
     Fail(event, "no such ICMP message in this IP version");
     return true;
   }
-  return world_.device().Inject(*bytes);
+  return host_->Inject(*bytes);
 }
 
 // ---- From the stack ----
@@ -103,7 +103,7 @@ Interpreter::Progress Interpreter::Expect(const Event& event, const PacketSpec& 
 
 // What the stack has sent so far, until the packet is there.
 Interpreter::Progress Interpreter::TakeSent(const Event& event, const PacketSpec& expected) {
-  auto& sent = world_.device().sent();
+  auto& sent = host_->sent();
   while (!sent.empty()) {
     const SentDatagram datagram = std::move(sent.front());
     sent.pop_front();
@@ -253,8 +253,8 @@ void Interpreter::ReportMissing(const Event& event, const PacketSpec& expected) 
     actual = absl::StrCat(TimeText(Elapsed(partial_->when)), " ", PacketText(packet, family()),
                           ", and nothing more");
   } else if (blocked_ == nullptr) {
-    const Time limit = now() + std::chrono::minutes(5);
-    auto& sent = world_.device().sent();
+    const Time limit = now() + std::min<Duration>(std::chrono::minutes(5), host_->patience() / 20);
+    auto& sent = host_->sent();
     for (int steps = 0; sent.empty() && now() < limit && steps < 10'000; ++steps) {
       AdvanceStep(limit);
     }

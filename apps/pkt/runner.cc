@@ -25,7 +25,10 @@ RunResult RunScript(absl::string_view source, RunOptions options,
     if (std::find(fixed.begin(), fixed.end(), option.name) != fixed.end()) continue;
     if (const auto problem = ApplyOption(option, options)) return FromDiagnostic(*problem);
   }
-  if (const auto missing = FindUnsupported(parsed.script)) return FromDiagnostic(*missing);
+  // The kernel has it all.
+  const auto missing = options.against == Against::kStack ? FindUnsupported(parsed.script)
+                                                          : std::optional<Diagnostic>();
+  if (missing) return FromDiagnostic(*missing);
   Interpreter interpreter(parsed.script, options);
   return interpreter.Run();
 }

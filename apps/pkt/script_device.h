@@ -7,19 +7,13 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "apps/pkt/host.h"
 #include "netdev/device.h"
 #include "netdev/wire/mac_address.h"
 
 namespace tapwire::pkt {
-
-// One IP datagram that the stack sent.
-struct SentDatagram {
-  std::vector<uint8_t> bytes;
-  Time time;
-};
 
 class ScriptDevice final : public netdev::NetDevice {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shell commands as settings.
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ using Numbers = std::vector<int64_t>;
 
 // Window scale 8, which nearly all public scripts expect, follows from this limit.
 constexpr size_t kScriptReceiveMax = 15u << 20;
+constexpr size_t kScriptSendMax = 4u << 20;
 
 Duration Seconds(int64_t n) { return std::chrono::seconds(n); }
 Duration Millis(int64_t n) { return std::chrono::milliseconds(n); }
@@ -37,7 +39,8 @@ struct Key {
 constexpr Key kKeys[] = {
     {"tcp_rmem", 3,
      [](tcp::Config& c, const Numbers& v) {
-       c.receive_buffer_initial = static_cast<size_t>(v[1]);
+       // Half of it is overhead in Linux's accounts.
+       c.receive_buffer_initial = static_cast<size_t>(v[1] / 2);
        c.receive_buffer_max = static_cast<size_t>(v[2]);
      }},
     {"tcp_wmem", 3,
@@ -53,6 +56,20 @@ constexpr Key kKeys[] = {
      [](tcp::Config& c, const Numbers& v) { c.slow_start_after_idle = v[0] != 0; }},
     {"tcp_invalid_ratelimit", 1,
      [](tcp::Config& c, const Numbers& v) { c.invalid_rate_limit = Millis(v[0]); }},
+    {"tcp_syncookies", 1,
+     [](tcp::Config& c, const Numbers& v) {
+       c.syn_cookies = static_cast<tcp::SynCookieMode>(std::min<int64_t>(v[0], 2));
+     }},
+    {"tcp_max_orphans", 1,
+     [](tcp::Config& c, const Numbers& v) { c.max_orphans = static_cast<size_t>(v[0]); }},
+    {"tcp_syn_linear_timeouts", 1,
+     [](tcp::Config& c, const Numbers& v) { c.syn_linear_timeouts = static_cast<int>(v[0]); }},
+    {"tcp_rfc1337", 1,
+     [](tcp::Config& c, const Numbers& v) { c.reset_ends_time_wait = v[0] == 0; }},
+    {"tcp_min_tso_segs", 1,
+     [](tcp::Config& c, const Numbers& v) {
+       c.min_burst_segments = static_cast<uint32_t>(std::max<int64_t>(v[0], 1));
+     }},
     {"tcp_syn_retries", 1,
      [](tcp::Config& c, const Numbers& v) { c.syn_retries = static_cast<int>(v[0]); }},
     {"tcp_synack_retries", 1,
@@ -93,7 +110,6 @@ constexpr OffKey kOffKeys[] = {
     {"tcp_fastopen", 0, "TCP Fast Open"},
     {"tcp_mtu_probing", 0, "MTU probing"},
     {"tcp_reordering", 3, "another reordering threshold"},
-    {"tcp_syncookies", 0, "SYN cookies"},
     {"tcp_dsack", 1, "SACK without D-SACK"},
     {"tcp_comp_sack_nr", 0, "compressed SACKs"},
     {"tcp_shrink_window", 0, "shrinking windows"},
@@ -107,7 +123,6 @@ constexpr OffKey kOffKeys[] = {
 
 // Nothing of the stack depends on them.
 constexpr const char* kIgnoredKeys[] = {
-    "tcp_min_tso_segs",
     "tcp_tso_win_divisor",
     "tcp_tso_rtt_log",
     "tcp_autocorking",
@@ -117,7 +132,6 @@ constexpr const char* kIgnoredKeys[] = {
     "tcp_min_snd_mss",
     "tcp_limit_output_bytes",
     "tcp_fack",
-    "tcp_max_orphans",
     "tcp_tw_reuse",
     "tcp_challenge_ack_limit",
     "tcp_comp_sack_delay_ns",
@@ -213,33 +227,35 @@ std::vector<std::string> SplitWords(absl::string_view line) {
   return words;
 }
 
-Outcome ApplyAssignment(absl::string_view word, tcp::Config& config) {
+using Settings = std::vector<Setting>;
+
+Outcome ReadAssignment(absl::string_view word, Settings& settings) {
   const size_t equals = word.find('=');
   if (equals == absl::string_view::npos) return absl::StrCat("setting ", word, " without value");
-  return ApplySetting(word.substr(0, equals), word.substr(equals + 1), config);
+  settings.push_back({std::string(word.substr(0, equals)), std::string(word.substr(equals + 1))});
+  return std::nullopt;
 }
 
-Outcome Sysctl(const std::vector<std::string>& words, tcp::Config& config) {
+Outcome Sysctl(const std::vector<std::string>& words, Settings& settings) {
   for (size_t i = 1; i < words.size(); ++i) {
     if (words[i].empty() || words[i][0] == '-') continue;
     if (words[i] == ">") break;  // its output goes nowhere
     // "key = value" in three words.
-    const bool spaced = i + 2 < words.size() && words[i + 1] == "=";
-    Outcome outcome =
-        spaced ? ApplySetting(words[i], words[i + 2], config) : ApplyAssignment(words[i], config);
-    if (outcome) return outcome;
-    if (spaced) i += 2;
+    if (i + 2 < words.size() && words[i + 1] == "=") {
+      settings.push_back({words[i], words[i + 2]});
+      i += 2;
+    } else if (Outcome outcome = ReadAssignment(words[i], settings)) {
+      return outcome;
+    }
   }
   return std::nullopt;
 }
 
-Outcome Echo(const std::vector<std::string>& words, tcp::Config& config) {
+Outcome Echo(const std::vector<std::string>& words, Settings& settings) {
   std::string value;
   for (size_t i = 1; i + 1 < words.size(); ++i) {
     if (words[i] == ">") {
-      if (absl::StartsWith(words[i + 1], "/proc/sys/")) {
-        return ApplySetting(words[i + 1], value, config);
-      }
+      if (absl::StartsWith(words[i + 1], "/proc/sys/")) settings.push_back({words[i + 1], value});
       return std::nullopt;
     }
     absl::StrAppend(&value, value.empty() ? "" : " ", words[i]);
@@ -247,17 +263,10 @@ Outcome Echo(const std::vector<std::string>& words, tcp::Config& config) {
   return std::nullopt;  // a message
 }
 
-// The settings that the public collections set before each script.
-Outcome Defaults(tcp::Config& config) {
-  config.receive_buffer_max = kScriptReceiveMax;
-  config.send_buffer_max = 4u << 20;
-  return std::nullopt;
-}
-
-Outcome SetSysctls(const std::vector<std::string>& words, tcp::Config& config) {
+Outcome SetSysctls(const std::vector<std::string>& words, Settings& settings) {
   for (const std::string& word : words) {
     if (!absl::StrContains(word, '=')) continue;
-    if (Outcome outcome = ApplyAssignment(word, config)) return outcome;
+    if (Outcome outcome = ReadAssignment(word, settings)) return outcome;
   }
   return std::nullopt;
 }
@@ -269,14 +278,17 @@ bool HasWord(const std::vector<std::string>& words, absl::string_view wanted) {
   return false;
 }
 
-Outcome RunLine(const std::vector<std::string>& words, tcp::Config& config) {
+Outcome ReadLine(const std::vector<std::string>& words, Settings& settings) {
   for (const std::string& word : words) {
-    if (absl::EndsWith(word, "defaults.sh")) return Defaults(config);
-    if (absl::EndsWith(word, "set_sysctls.py")) return SetSysctls(words, config);
+    if (absl::EndsWith(word, "defaults.sh")) {
+      settings.push_back({kDefaultSettings, ""});
+      return std::nullopt;
+    }
+    if (absl::EndsWith(word, "set_sysctls.py")) return SetSysctls(words, settings);
   }
   const std::string& name = words[0];
-  if (name == "sysctl" || absl::EndsWith(name, "/sysctl")) return Sysctl(words, config);
-  if (name == "echo") return Echo(words, config);
+  if (name == "sysctl" || absl::EndsWith(name, "/sysctl")) return Sysctl(words, settings);
+  if (name == "echo") return Echo(words, settings);
   if (name == "true" || name == ":" || name == "sync" || name == "exit") return std::nullopt;
   // No offloads on the link, no destination cache, no queue.
   if (name == "ethtool" && HasWord(words, "-K")) return std::nullopt;
@@ -300,19 +312,33 @@ std::optional<Profile> ParseProfile(absl::string_view text) {
 
 tcp::Config ProfileConfig(Profile profile) {
   if (profile == Profile::kRfc) return tcp::Config::Rfc();
-  tcp::Config config = tcp::Config::Linux();
+  tcp::Config config = tcp::Config::LinuxExact();
   config.receive_buffer_max = kScriptReceiveMax;
   return config;
 }
 
-std::optional<std::string> ApplyCommand(absl::string_view command, tcp::Config& config) {
+std::optional<std::string> ReadCommand(absl::string_view command, Settings& settings) {
   const std::string plain = absl::StrReplaceAll(
       command, {{"\\\n", " "}, {"2>&1", ""}, {"2>/dev/null", ""}, {"2> /dev/null", ""}});
   for (const absl::string_view line :
        absl::StrSplit(plain, absl::ByAnyChar(";\n&|"), absl::SkipWhitespace())) {
     const std::vector<std::string> words = SplitWords(line);
     if (words.empty() || words[0][0] == '#') continue;
-    if (auto reason = RunLine(words, config)) return reason;
+    if (auto reason = ReadLine(words, settings)) return reason;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ApplyCommand(absl::string_view command, tcp::Config& config) {
+  Settings settings;
+  if (auto reason = ReadCommand(command, settings)) return reason;
+  for (const Setting& setting : settings) {
+    if (setting.path == kDefaultSettings) {
+      config.receive_buffer_max = kScriptReceiveMax;
+      config.send_buffer_max = kScriptSendMax;
+    } else if (auto reason = ApplySetting(setting.path, setting.value, config)) {
+      return reason;
+    }
   }
   return std::nullopt;
 }

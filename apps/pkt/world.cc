@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/pkt/settings.h"
 #include "netdev/registry.h"
 #include "stack/tcp/tcp.h"
 #include "stack/udp/udp.h"
@@ -40,6 +41,7 @@ World::World(const NetSetup& setup, const tcp::Config& config, Waiter& waiter)
   tcp::Tcp::Install(*stack_, config);
   Udp::Install(*stack_);
   sockets_ = std::make_unique<SocketTable>(*stack_, waiter);
+  calls_ = std::make_unique<TableCalls>(*sockets_);
   status_ = Configure(setup);
 }
 
@@ -88,6 +90,10 @@ bool World::Settle() {
 }
 
 void World::SetTime(Time time) { clock_.Set(std::max(time, clock_.Now())); }
+
+std::optional<std::string> World::Apply(absl::string_view command) {
+  return ApplyCommand(command, tcp_config());
+}
 
 size_t World::Destroy() {
   if (stack_ == nullptr) return 0;

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "apps/pkt/host.h"
 #include "apps/pkt/script_device.h"
+#include "apps/pkt/table_calls.h"
 #include "netdev/base/environment.h"
 #include "netdev/base/seeded_random.h"
 #include "netdev/net_context.h"
@@ -54,30 +56,35 @@ class ScriptClock final : public Clock {
   Time now_{std::chrono::seconds(1000)};
 };
 
-class World {
+class World final : public Host {
  public:
   World(const NetSetup& setup, const tcp::Config& config, Waiter& waiter);
-  ~World();
+  ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   // Addresses or routes that the stack refuses.
-  const absl::Status& status() const { return status_; }
+  const absl::Status& status() const override { return status_; }
 
-  Time now() { return clock_.Now(); }
+  Time now() override { return clock_.Now(); }
   SocketTable& sockets() { return *sockets_; }
+  SocketCalls& calls() override { return *calls_; }
   ScriptDevice& device() { return *device_; }
+  bool Inject(std::span<const uint8_t> datagram) override { return device_->Inject(datagram); }
+  std::deque<SentDatagram>& sent() override { return device_->sent(); }
   Stack& stack() { return *stack_; }
   tcp::Config& tcp_config();
 
   // Batches until nothing is left to do at this time. False: there is no end to it.
-  bool Settle();
+  bool Settle() override;
   // When the stack wants to run next.
-  std::optional<Time> NextDeadline() const { return context_.next_deadline(); }
+  std::optional<Time> NextDeadline() override { return context_.next_deadline(); }
   // Moves the clock forward to `time`, without running anything.
-  void SetTime(Time time);
+  void SetTime(Time time) override;
+  Duration patience() const override { return std::chrono::hours(24); }
+  std::optional<std::string> Apply(absl::string_view command) override;
 
   // Takes the host down. Afterwards, how many packets are still held somewhere.
-  size_t Destroy();
+  size_t Destroy() override;
 
  private:
   absl::Status Configure(const NetSetup& setup);
@@ -89,6 +96,7 @@ class World {
   ScriptDevice* device_ = nullptr;
   std::unique_ptr<Stack> stack_;
   std::unique_ptr<SocketTable> sockets_;
+  std::unique_ptr<TableCalls> calls_;
   absl::Status status_;
 };
 

@@ -19,7 +19,7 @@ TEST(SettingsTest, CommandsSetWhatTheStackHas) {
       "/proc/sys/net/ipv4/tcp_congestion_control=reno",
       config);
   EXPECT_FALSE(reason) << *reason;
-  EXPECT_EQ(config.receive_buffer_initial, 8000u);
+  EXPECT_EQ(config.receive_buffer_initial, 4000u);  // half is overhead
   EXPECT_EQ(config.receive_buffer_max, 16000u);
   EXPECT_EQ(config.send_buffer_initial, 9000u);
   EXPECT_EQ(config.send_buffer_max, 17000u);
