@@ -74,6 +74,9 @@ as_root() {
 # jobs_default: how many compilers or tests to run at once; TAPWIRE_JOBS overrides it.
 jobs_default() { printf '%s\n' "${TAPWIRE_JOBS:-$(nproc)}"; }
 
+# test_jobs: how many tests to run at once: a third of them waits for the kernel most of the time.
+test_jobs() { printf '%s\n' "${TAPWIRE_JOBS:-$(($(nproc) + 2))}"; }
+
 # configure_and_build PRESET [TARGET...]: the usual two CMake steps, the second one limited to
 # the targets if there are any. TAPWIRE_WERROR=ON makes warnings errors.
 configure_and_build() {

@@ -28,7 +28,7 @@ using std::chrono::seconds;
 
 // Long enough for announcements, group reports and probes of both ends to have ended.
 constexpr seconds kSettle{3};
-constexpr seconds kIdle{5};
+constexpr seconds kIdle{3};
 
 class InteropIdleTest : public testutil::NetnsFixture {};
 

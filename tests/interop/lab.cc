@@ -56,11 +56,14 @@ absl::Status Lab::Open() {
                                                            .tso = options_.offloads}));
   TW_RETURN_IF_ERROR(SetUpKernel());
   TW_ASSIGN_OR_RETURN(tap_, context_->registry().Register(std::move(tap)));
+  device_ = tap_;
+  TW_RETURN_IF_ERROR(AddFaults());
   StartCapture();
   stack_ = std::make_unique<Stack>(*context_, options_.config);
   Udp::Install(*stack_);
-  TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*tap_));
-  TW_RETURN_IF_ERROR(tap_->Up());
+  tcp::Tcp::Install(*stack_, options_.tcp);
+  TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*device_));
+  TW_RETURN_IF_ERROR(device_->Up());
   TW_RETURN_IF_ERROR(interface_->AddAddress({kStack4, 24}));
   TW_RETURN_IF_ERROR(interface_->AddAddress({kStack6, 64}));
   if (options_.echo) {
@@ -86,14 +89,25 @@ absl::Status Lab::SetUpKernel() {
                   absl::StrCat("link set ", dev, " up")});
 }
 
+absl::Status Lab::AddFaults() {
+  if (!options_.faults) return absl::OkStatus();
+  TW_ASSIGN_OR_RETURN(faults_, netdev::FaultInjector::Create(*context_, *tap_, *options_.faults));
+  device_ = faults_;
+  return absl::OkStatus();
+}
+
 void Lab::StartCapture() {
+  if (options_.judge_at_once) {
+    checker_tap_ = std::make_unique<testutil::CheckerTap>(checker_, *device_);
+    return;
+  }
   auto file = netdev::FileSink::Create(capture_file_.path());
   EXPECT_TRUE(file.ok()) << file.status();
   writer_ =
       std::make_unique<netdev::PcapngWriter>(*std::move(file), netdev::PcapngWriter::Options());
   capture_ = std::make_unique<netdev::CaptureTap>(
       *writer_, netdev::CaptureTap::Options{.wall_clock_offset = WallClockOffset(*context_)});
-  capture_->Attach(*tap_);
+  capture_->Attach(*device_);
 }
 
 const std::string& Lab::FlushCapture() {

@@ -11,20 +11,25 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "apps/capture/checker.h"
 #include "apps/udp_echo.h"
 #include "drivers/tap/tap_device.h"
 #include "netdev/base/random.h"
 #include "netdev/capture_tap.h"
+#include "netdev/fault_injector.h"
 #include "netdev/net_context.h"
 #include "netdev/pcapng_writer.h"
 #include "stack/sockets/system_environment.h"
 #include "stack/sockets/thread_runner.h"
 #include "stack/stack.h"
+#include "stack/tcp/tcp.h"
+#include "tests/testutil/checker_tap.h"
 #include "tests/testutil/fake_clock.h"
 #include "tests/testutil/tap_fixture.h"
 #include "tests/testutil/tshark.h"
@@ -59,6 +64,12 @@ struct LabOptions {
   // What the kernel's end is given, as `ip -batch` lines. Empty: kKernelMac, its addresses, and up.
   std::vector<std::string> kernel_lines = {};
   bool echo = true;  // UDP echo on kEchoPort
+  tcp::Config tcp = {};
+  // Makes the wire bad: between the stack and the TAP. The capture is taken above.
+  std::optional<netdev::FaultInjector::Options> faults = {};
+  // Frames are judged as they come, by our own checker only, instead of kept for the judges: for
+  // long transfers.
+  bool judge_at_once = false;
   // The stack's clock stands still unless the test moves it, and its randomness has a fixed seed.
   bool scripted = false;
 };
@@ -93,11 +104,16 @@ class Lab {
 
   // Everything the device sent and received, checksums completed. Up to date after this call.
   const std::string& FlushCapture();
+  // With judge_at_once: what the checker thinks so far.
+  const capture::CheckReport& checker_report() const { return checker_.report(); }
+  // None without the option.
+  netdev::FaultInjector* faults() { return faults_; }
 
  private:
   explicit Lab(const LabOptions& options);
   absl::Status Open();
   absl::Status SetUpKernel();
+  absl::Status AddFaults();
   void StartCapture();
   void Turn();
 
@@ -108,7 +124,11 @@ class Lab {
   testutil::TempFile capture_file_{".pcapng"};
   std::unique_ptr<netdev::PcapngWriter> writer_;
   std::unique_ptr<netdev::CaptureTap> capture_;
+  capture::CaptureChecker checker_;
+  std::unique_ptr<testutil::CheckerTap> checker_tap_;
   drivers::TapDevice* tap_ = nullptr;
+  netdev::FaultInjector* faults_ = nullptr;
+  netdev::NetDevice* device_ = nullptr;  // what the stack stands on
   std::unique_ptr<Stack> stack_;
   Interface* interface_ = nullptr;
   std::unique_ptr<apps::UdpEcho> echo_;

@@ -225,7 +225,7 @@ TEST_F(InteropProgramTest, PingWithoutReplyExitsWithOne) {
               HasSubstr("\n2 packets transmitted, 0 received, 100% packet loss, time "));
   EXPECT_THAT(silent.output, Not(HasSubstr("rtt ")));
   // RFC 1122 §2.3.2.2: after three questions in vain.
-  const CommandResult unreachable = PingTo("10.9.0.98", {"-c", "1", "-W", "8"});
+  const CommandResult unreachable = PingTo("10.9.0.98", {"-c", "1", "-W", "4"});
   EXPECT_EQ(unreachable.exit_code, 1);
   EXPECT_THAT(unreachable.output,
               HasSubstr("From 10.9.0.2 icmp_seq=1 Destination Host Unreachable\n"));

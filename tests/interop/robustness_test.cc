@@ -145,8 +145,8 @@ std::vector<BadFrame> MalformedFrames() {
        DropReason::kLinkUnknownEtherType},
       {"a protocol nobody has",
        FromKernel()
-           .Ipv4(Ip4())
-           .Tcp({.source_port = 1, .destination_port = 2, .flags = "S"})
+           .Ipv4({.source = kKernel4, .destination = kStack4, .protocol = 132})  // SCTP
+           .Payload(Pattern(40))
            .Build(),
        DropReason::kUnknownProtocol},
   };

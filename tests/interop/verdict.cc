@@ -78,7 +78,7 @@ void JudgeLine(const std::string& line, CaptureVerdict& verdict) {
 uint64_t StackCsumErrors(const Mib& mib) {
   return mib.ip.in_csum_errors.value() + mib.icmp.in_csum_errors.value() +
          mib.icmp6.in_csum_errors.value() + mib.udp.in_csum_errors.value() +
-         mib.udp6.in_csum_errors.value();
+         mib.udp6.in_csum_errors.value() + mib.tcp.in_csum_errors.value();
 }
 
 }  // namespace
