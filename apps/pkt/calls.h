@@ -63,6 +63,7 @@ class Calls {
   int64_t Recv(CallArgs& args);
   int64_t RecvFrom(CallArgs& args);
   int64_t RecvMsg(CallArgs& args);
+  void CheckControl(CallArgs& args, const Expr& wanted, msghdr& message);
   int64_t Write(CallArgs& args);
   int64_t Writev(CallArgs& args);
   int64_t Send(CallArgs& args);

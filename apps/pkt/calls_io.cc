@@ -3,6 +3,7 @@
 // what is read is compared with the pattern of the peer's packets (PeerByte).
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -142,6 +143,28 @@ int64_t Calls::RecvFrom(CallArgs& args) {
   return result;
 }
 
+// Each message that the script names must be there, in that order.
+void Calls::CheckControl(CallArgs& args, const Expr& wanted, msghdr& message) {
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  for (const Expr& item : wanted.items) {
+    const Expr* level = item.Find("cmsg_level");
+    const Expr* type = item.Find("cmsg_type");
+    const Expr* data = item.Find("cmsg_data");
+    const bool number =
+        data != nullptr && (data->kind == Expr::Kind::kInteger || data->kind == Expr::Kind::kWord);
+    if (level == nullptr || type == nullptr || !number) {
+      return args.Unsupported("ancillary data other than a number");
+    }
+    if (header == nullptr) return args.Fail("no more ancillary data came");
+    int value = 0;
+    std::memcpy(&value, CMSG_DATA(header), sizeof(value));
+    CheckNumber(args, "cmsg_level", *level, header->cmsg_level);
+    CheckNumber(args, "cmsg_type", *type, header->cmsg_type);
+    CheckNumber(args, "cmsg_data", *data, value);
+    header = CMSG_NXTHDR(&message, header);
+  }
+}
+
 int64_t Calls::RecvMsg(CallArgs& args) {
   if (!args.Count(3)) return 0;
   const int flags = args.Int(2);
@@ -150,14 +173,18 @@ int64_t Calls::RecvMsg(CallArgs& args) {
     return 0;
   }
   const Expr* control = args.at(1).Find("msg_control");
-  if (control != nullptr && !control->IsEllipsis() && !control->items.empty()) {
-    args.Unsupported("ancillary data");
-    return 0;
-  }
+  const bool checks_control =
+      control != nullptr && control->kind == Expr::Kind::kArray && !control->items.empty();
   const Expr* iov = args.at(1).Find("msg_iov");
   IoBuffers buffers = iov != nullptr ? args.Buffers(*iov) : IoBuffers();
   msghdr message{};
+  alignas(cmsghdr) std::array<char, 512> room = {};
+  if (checks_control) {
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+  }
   const int64_t result = Receive(args, buffers, message, flags);
+  if (result >= 0 && checks_control) CheckControl(args, *control, message);
   const Expr* wanted = args.at(1).Find("msg_flags");
   if (result >= 0 && wanted != nullptr) CheckNumber(args, "msg_flags", *wanted, message.msg_flags);
   return result;

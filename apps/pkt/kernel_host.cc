@@ -230,6 +230,7 @@ std::optional<std::string> KernelHost::Apply(absl::string_view command) {
   for (const Setting& setting : settings) {
     if (setting.path == kDefaultSettings) {
       for (const KernelSetting& each : kKernelDefaults) ApplyOne(each.path, each.value);
+      ApplyOne("net/ipv4/tcp_early_retrans", "3");
     } else if (absl::EndsWith(setting.path, "tcp_congestion_control")) {
       calls_->set_congestion_control(setting.value);
     } else if (!ApplyOne(setting.path, setting.value)) {

@@ -41,11 +41,13 @@ constexpr Key kKeys[] = {
      [](tcp::Config& c, const Numbers& v) {
        // Half of it is overhead in Linux's accounts.
        c.receive_buffer_initial = static_cast<size_t>(v[1] / 2);
+       if (c.told_receive_buffer != 0) c.told_receive_buffer = static_cast<size_t>(v[1]);
        c.receive_buffer_max = static_cast<size_t>(v[2]);
      }},
     {"tcp_wmem", 3,
      [](tcp::Config& c, const Numbers& v) {
        c.send_buffer_initial = static_cast<size_t>(v[1]);
+       if (c.told_send_buffer != 0) c.told_send_buffer = static_cast<size_t>(v[1]);
        c.send_buffer_max = static_cast<size_t>(v[2]);
      }},
     {"tcp_timestamps", 1, [](tcp::Config& c, const Numbers& v) { c.timestamps = v[0] != 0; }},
@@ -60,12 +62,16 @@ constexpr Key kKeys[] = {
      [](tcp::Config& c, const Numbers& v) {
        c.syn_cookies = static_cast<tcp::SynCookieMode>(std::min<int64_t>(v[0], 2));
      }},
+    {"tcp_early_retrans", 1,
+     [](tcp::Config& c, const Numbers& v) { c.tail_loss_probes = v[0] >= 3; }},
     {"tcp_max_orphans", 1,
      [](tcp::Config& c, const Numbers& v) { c.max_orphans = static_cast<size_t>(v[0]); }},
     {"tcp_syn_linear_timeouts", 1,
      [](tcp::Config& c, const Numbers& v) { c.syn_linear_timeouts = static_cast<int>(v[0]); }},
     {"tcp_rfc1337", 1,
      [](tcp::Config& c, const Numbers& v) { c.reset_ends_time_wait = v[0] == 0; }},
+    {"tcp_notsent_lowat", 1,
+     [](tcp::Config& c, const Numbers& v) { c.notsent_low_water = static_cast<uint32_t>(v[0]); }},
     {"tcp_min_tso_segs", 1,
      [](tcp::Config& c, const Numbers& v) {
        c.min_burst_segments = static_cast<uint32_t>(std::max<int64_t>(v[0], 1));
@@ -104,7 +110,6 @@ struct OffKey {
 };
 constexpr OffKey kOffKeys[] = {
     {"tcp_ecn", 0, "ECN"},
-    {"tcp_early_retrans", 0, "tail loss probes"},
     {"tcp_recovery", 0, "RACK"},
     {"tcp_frto", 0, "F-RTO"},
     {"tcp_fastopen", 0, "TCP Fast Open"},
@@ -159,7 +164,7 @@ Outcome ApplyNumbers(absl::string_view key, absl::string_view text, tcp::Config&
   for (const absl::string_view word :
        absl::StrSplit(text, absl::ByAnyChar(" \t,"), absl::SkipEmpty())) {
     int64_t value = 0;
-    constexpr int64_t kLimit = (int64_t{1} << 31) - 1;  // in whatever unit
+    constexpr int64_t kLimit = (int64_t{1} << 32) - 1;  // in whatever unit
     if (!absl::SimpleAtoi(word, &value) || value < 0 || value > kLimit) {
       return absl::StrCat("setting ", key, "=", text);
     }
@@ -314,6 +319,7 @@ tcp::Config ProfileConfig(Profile profile) {
   if (profile == Profile::kRfc) return tcp::Config::Rfc();
   tcp::Config config = tcp::Config::LinuxExact();
   config.receive_buffer_max = kScriptReceiveMax;
+  config.receive_buffer_initial = config.told_receive_buffer / 2;
   return config;
 }
 
@@ -336,6 +342,7 @@ std::optional<std::string> ApplyCommand(absl::string_view command, tcp::Config& 
     if (setting.path == kDefaultSettings) {
       config.receive_buffer_max = kScriptReceiveMax;
       config.send_buffer_max = kScriptSendMax;
+      config.tail_loss_probes = config.linux_habits;
     } else if (auto reason = ApplySetting(setting.path, setting.value, config)) {
       return reason;
     }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "netdev/base/time.h"
 #include "netdev/wire/ip_address.h"
@@ -133,8 +134,8 @@ inline constexpr uint8_t kLinuxTcpListen = 10;
 // IPPROTO_TCP, kept by the socket beside tcp::SocketOptions.
 struct TcpOptionState {
   tcp::SocketOptions socket;
-  std::optional<int> linger2_s = {};  // TCP_LINGER2: kept, no effect
-  int defer_accept_retries = 0;       // TCP_DEFER_ACCEPT: kept, no effect
+  std::optional<int> linger2_s = {};  // TCP_LINGER2; < 0: FIN-WAIT-2 is left out
+  bool tell_unread = false;           // TCP_INQ
   bool quick_ack_told = true;         // TCP_QUICKACK as getsockopt tells it; Linux starts with 1
 };
 struct TcpFacts {
@@ -143,6 +144,8 @@ struct TcpFacts {
   bool listening = false;
   uint32_t mss = 536;  // of the connection
   LinuxTcpInfo info = {};
+  // TCP_SAVED_SYN; called at most once.
+  std::function<std::vector<uint8_t>()> take_saved_syn = {};
 };
 int GetTcpOption(const OptionBuffer& out, const TcpOptionState& options, const TcpFacts& facts);
 int SetTcpOption(const OptionInput& in, TcpOptionState& options, const TcpFacts& facts);

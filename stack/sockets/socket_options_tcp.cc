@@ -4,8 +4,7 @@
 //   TCP_NODELAY TCP_MAXSEG TCP_CORK TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT TCP_SYNCNT
 //   TCP_WINDOW_CLAMP TCP_QUICKACK TCP_CONGESTION TCP_USER_TIMEOUT
 //   TCP_INFO (read only), TCP_CC_INFO (always empty)
-//   TCP_LINGER2, TCP_DEFER_ACCEPT: the value is kept and told as Linux rounds it; no effect
-//   TCP_NOTSENT_LOWAT: EOPNOTSUPP
+//   TCP_LINGER2 TCP_DEFER_ACCEPT TCP_NOTSENT_LOWAT TCP_SAVE_SYN TCP_SAVED_SYN TCP_INQ
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,6 +22,9 @@
 // Newer than some C libraries.
 #ifndef TCP_CC_INFO
 #define TCP_CC_INFO 26
+#endif
+#ifndef TCP_INQ
+#define TCP_INQ 36
 #endif
 
 namespace tapwire::internal {
@@ -105,7 +107,21 @@ int ReadLinger2(int value, TcpOptionState& o) {
   } else {
     o.linger2_s = value;
   }
+  o.socket.fin_wait_2.reset();
+  if (o.linger2_s) o.socket.fin_wait_2 = seconds(*o.linger2_s);
   return 0;
+}
+
+int ReadFlag(int value, bool& flag) {
+  if (value < 0 || value > 1) return -EINVAL;
+  flag = value != 0;
+  return 0;
+}
+
+int PutSavedSyn(const OptionBuffer& out, const TcpFacts& facts) {
+  if (!facts.take_saved_syn) return out.Put(nullptr, 0);
+  const std::vector<uint8_t> syn = facts.take_saved_syn();
+  return out.Put(syn.data(), syn.size());
 }
 
 int SetKeepalive(int name, int value, tcp::SocketOptions& o) {
@@ -142,7 +158,7 @@ int GetTcpOption(const OptionBuffer& out, const TcpOptionState& options, const T
     case TCP_LINGER2:
       return out.PutInt(options.linger2_s.value_or(SecondsOf(config.fin_wait_2)));
     case TCP_DEFER_ACCEPT:
-      return out.PutInt(SecondsFor(options.defer_accept_retries));
+      return out.PutInt(SecondsFor(o.defer_accept));
     case TCP_WINDOW_CLAMP:
       return out.PutInt(static_cast<int>(o.window_clamp));
     case TCP_QUICKACK:
@@ -158,7 +174,13 @@ int GetTcpOption(const OptionBuffer& out, const TcpOptionState& options, const T
     case TCP_CC_INFO:
       return out.Put(nullptr, 0);
     case TCP_NOTSENT_LOWAT:
-      return -EOPNOTSUPP;
+      return out.PutInt(static_cast<int>(o.notsent_low_water));
+    case TCP_SAVE_SYN:
+      return out.PutInt(o.save_syn);
+    case TCP_SAVED_SYN:
+      return PutSavedSyn(out, facts);
+    case TCP_INQ:
+      return out.PutInt(options.tell_unread);
     default:
       return -ENOPROTOOPT;
   }
@@ -189,7 +211,7 @@ int SetTcpOption(const OptionInput& in, TcpOptionState& options, const TcpFacts&
     case TCP_LINGER2:
       return ReadLinger2(value, options);
     case TCP_DEFER_ACCEPT:
-      options.defer_accept_retries = RetriesFor(value);
+      o.defer_accept = RetriesFor(value);
       return 0;
     case TCP_WINDOW_CLAMP:
       return ReadWindowClamp(value, facts, o);
@@ -201,7 +223,12 @@ int SetTcpOption(const OptionInput& in, TcpOptionState& options, const TcpFacts&
       o.user_timeout = milliseconds(value);
       return 0;
     case TCP_NOTSENT_LOWAT:
-      return -EOPNOTSUPP;
+      o.notsent_low_water = static_cast<uint32_t>(value);
+      return 0;
+    case TCP_SAVE_SYN:
+      return ReadFlag(value, o.save_syn);
+    case TCP_INQ:
+      return ReadFlag(value, options.tell_unread);
     default:
       return -ENOPROTOOPT;
   }
@@ -247,6 +274,15 @@ void ConvertCounts(const tcp::TcpInfo& info, LinuxTcpInfo& out) {
   out.lost = info.lost_segs;
   out.retrans = info.retrans_segs;
   out.total_retrans = info.total_retrans_segs;
+  out.delivered = info.delivered_segs;
+  out.rcv_ooopack = info.out_of_order_segs;
+  out.dsack_dups = info.dsacks;
+  out.total_rto = static_cast<uint16_t>(info.timeouts);
+  out.total_rto_recoveries = static_cast<uint16_t>(info.timeout_recoveries);
+  out.total_rto_time = info.timeout_ms;
+  out.busy_time = info.busy_us;
+  out.rwnd_limited = info.window_limited_us;
+  out.sndbuf_limited = info.buffer_limited_us;
   out.bytes_acked = info.bytes_acked;
   out.bytes_received = info.bytes_received;
   out.bytes_sent = info.bytes_sent;
@@ -291,6 +327,13 @@ LinuxTcpInfo ToLinux(const tcp::TcpInfo& info) {
   out.last_data_recv = info.last_data_recv_ms;
   out.last_ack_recv = info.last_ack_recv_ms;
   ConvertCounts(info, out);
+  if (!info.linux_habits) return out;
+  out.rcv_ssthresh = info.rcv_ssthresh;
+  if (info.rtt_us == 0) {
+    out.min_rtt = UINT32_MAX;
+    out.rttvar = 250'000;
+  }
+  if (info.state == tcp::State::kSynSent) out.options = out.wscale = 0;
   return out;
 }
 

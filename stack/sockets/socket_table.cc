@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "stack/sockets/socket_table_address.h"
@@ -333,6 +334,29 @@ ssize_t SocketTable::Recv(int fd, void* data, size_t length, int flags) {
   return RecvFrom(fd, data, length, flags, nullptr, nullptr);
 }
 
+namespace {
+
+constexpr int kControlUnread = 36;  // TCP_CM_INQ
+
+// The only ancillary data there is.
+void PutUnread(std::optional<int> unread, msghdr& message) {
+  const size_t room = message.msg_controllen;
+  message.msg_controllen = 0;
+  if (!unread || message.msg_control == nullptr) return;
+  if (room < CMSG_LEN(sizeof(int))) {
+    message.msg_flags |= MSG_CTRUNC;
+    return;
+  }
+  message.msg_controllen = std::min(room, CMSG_SPACE(sizeof(int)));
+  auto* header = static_cast<cmsghdr*>(message.msg_control);
+  header->cmsg_level = IPPROTO_TCP;
+  header->cmsg_type = kControlUnread;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &*unread, sizeof(int));
+}
+
+}  // namespace
+
 ssize_t SocketTable::RecvMsg(int fd, msghdr* message, int flags) {
   if (message == nullptr) return -EFAULT;
   Transfer transfer;
@@ -343,8 +367,8 @@ ssize_t SocketTable::RecvMsg(int fd, msghdr* message, int flags) {
   transfer.from_length = &message->msg_namelen;
   const ssize_t result = Move(fd, transfer, false);
   if (result < 0) return result;
-  message->msg_controllen = 0;
   message->msg_flags = transfer.result_flags;
+  PutUnread(transfer.unread, *message);
   return result;
 }
 

@@ -52,8 +52,9 @@ struct Transfer {
   socklen_t to_length = 0;
   sockaddr* from = nullptr;
   socklen_t* from_length = nullptr;
-  bool named = false;    // `from` was filled in
-  int result_flags = 0;  // recvmsg's msg_flags
+  bool named = false;              // `from` was filled in
+  int result_flags = 0;            // recvmsg's msg_flags
+  std::optional<int> unread = {};  // of TCP_INQ: what is left to be read
 
   // The part of the iov from `done` on that lies in one piece.
   std::span<uint8_t> Next() const;

@@ -294,14 +294,27 @@ int TcpDescriptor::PeerName(Endpoint& out) {
   return 0;
 }
 
+// Linux grows it with the handshake: room for two initial windows, overhead included.
+size_t TcpDescriptor::ToldSendBuffer() const {
+  const tcp::Config& config = host_.tcp.config();
+  if (config.told_send_buffer == 0) return config.send_buffer_initial;
+  if (connection_ == nullptr || handshaking()) return config.told_send_buffer;
+  constexpr size_t kHeaders = 640, kPacket = 256;
+  size_t room = 1;
+  while (room < connection_->Info().snd_mss + kHeaders) room *= 2;
+  return std::max(config.told_send_buffer,
+                  2 * size_t{config.initial_window_segments} * (room + kPacket));
+}
+
 SocketFacts TcpDescriptor::Facts() const {
   const tcp::Config& config = host_.tcp.config();
   SocketFacts facts;
   facts.error = error_;
   facts.listening = listener_ != nullptr;
   facts.bound = bound_.has_value() || listener_ != nullptr || connection_ != nullptr;
-  facts.send_buffer = config.send_buffer_initial;
-  facts.receive_buffer = config.receive_buffer_initial;
+  facts.send_buffer = ToldSendBuffer();
+  facts.receive_buffer =
+      config.told_receive_buffer != 0 ? config.told_receive_buffer : config.receive_buffer_initial;
   facts.send_buffer_max = config.send_buffer_max;
   facts.receive_buffer_max = config.receive_buffer_max;
   facts.default_ttl = host_.stack.config().default_ttl;
@@ -324,6 +337,7 @@ TcpFacts TcpDescriptor::FactsOfTcp() const {
   } else if (connection_ != nullptr) {
     facts.info = ToLinux(connection_->Info());
     facts.mss = facts.info.snd_mss;
+    facts.take_saved_syn = [c = connection_] { return c->TakeSavedSyn(); };
   }
   return facts;
 }

@@ -70,10 +70,12 @@ class TcpDescriptor final : public SocketDescriptor,
   void Unbind();
   void Adopt(tcp::Connection& connection);
   void ApplyOptions();
+  size_t ToldSendBuffer() const;
   SocketFacts Facts() const;
   TcpFacts FactsOfTcp() const;
 
   // socket_table_tcp_io.cc
+  int64_t ReceiveOnce(Transfer& transfer);
   int64_t EndOfReading();
   int64_t ReceiveUrgent(Transfer& transfer);
   bool TakeReceived(Transfer& transfer);

@@ -85,6 +85,15 @@ int64_t TcpDescriptor::EndOfReading() {
 }
 
 int64_t TcpDescriptor::Receive(Transfer& transfer) {
+  const int64_t result = ReceiveOnce(transfer);
+  // As Linux: the peer's FIN counts, so that its end is read too.
+  if (result >= 0 && tcp_.tell_unread) {
+    transfer.unread = static_cast<int>(readable() + (fin_received() ? 1 : 0));
+  }
+  return result;
+}
+
+int64_t TcpDescriptor::ReceiveOnce(Transfer& transfer) {
   if ((transfer.flags & MSG_ERRQUEUE) != 0) return -EAGAIN;
   if (listener_ != nullptr) return -ENOTCONN;
   if ((transfer.flags & MSG_OOB) != 0) return ReceiveUrgent(transfer);
@@ -126,6 +135,21 @@ void TcpDescriptor::CorkForMore(bool more) {
   if (!more) connection_->PushPending();
 }
 
+namespace {
+
+// TCP_NOTSENT_LOWAT. As Linux, which looks at it only when it begins a large segment.
+size_t RoomBelowLowWater(const tcp::Connection& connection) {
+  const uint32_t low_water = connection.notsent_low_water();
+  if (low_water == UINT32_MAX) return SIZE_MAX;
+  const tcp::TcpInfo info = connection.Info();
+  const uint32_t most = info.snd_wnd > 1 ? std::min(65535u, info.snd_wnd / 2) : 65535u;
+  const uint32_t whole = std::max(most / info.snd_mss, 1u) * info.snd_mss;
+  const uint32_t begun = info.notsent_bytes % whole;
+  return info.notsent_bytes >= low_water && begun == 0 ? 0 : whole - begun;
+}
+
+}  // namespace
+
 int TcpDescriptor::SendError() { return error_ != 0 ? TakeError() : -EPIPE; }
 
 int64_t TcpDescriptor::Transmit(Transfer& transfer) {
@@ -137,7 +161,14 @@ int64_t TcpDescriptor::Transmit(Transfer& transfer) {
   CorkForMore((transfer.flags & MSG_MORE) != 0);
   bool full = false;
   while (transfer.done < transfer.size && !full) {
-    const std::span<uint8_t> next = transfer.Next();
+    const size_t room = RoomBelowLowWater(*connection_);
+    if (room == 0) {
+      connection_->RequestLowUnsent();
+      full = true;
+      break;
+    }
+    const std::span<uint8_t> rest = transfer.Next();
+    const std::span<uint8_t> next = rest.first(std::min(rest.size(), room));
     const size_t taken = connection_->SendCopy(next);
     transfer.done += taken;
     full = taken < next.size();
@@ -145,12 +176,14 @@ int64_t TcpDescriptor::Transmit(Transfer& transfer) {
   const auto done = static_cast<int64_t>(transfer.done);
   if (!full) {
     if ((transfer.flags & MSG_OOB) != 0 && transfer.size > 0) connection_->SendUrgent();
+    if ((transfer.flags & MSG_EOR) != 0) connection_->EndRecord();
     return done;
   }
   no_space_ = true;
   if (transfer.done > 0 && !transfer.may_block) return done;
   // Room, and yet nothing was taken: the pool is at its budget.
-  return connection_->send_space() > 0 && transfer.done == 0 ? -ENOBUFS : -EAGAIN;
+  const bool low = RoomBelowLowWater(*connection_) > 0;
+  return low && connection_->send_space() > 0 && transfer.done == 0 ? -ENOBUFS : -EAGAIN;
 }
 
 // ---- Readiness: tcp_poll ----
@@ -178,7 +211,12 @@ uint32_t TcpDescriptor::Events() {
     no_space_ = true;
   }
   // Linux: after a write that did not fit, not before a third of the buffer is free.
-  const bool writable = no_space_ ? 2 * space >= connection_->unacked_bytes() : space > 0;
+  bool writable = no_space_ ? 2 * space >= connection_->unacked_bytes() : space > 0;
+  if (!connection_->HasLowUnsent()) {
+    connection_->RequestLowUnsent();
+    no_space_ = true;
+    writable = false;
+  }
   if (writable) events |= EPOLLOUT | EPOLLWRNORM;
   return events;
 }

@@ -8,6 +8,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -34,10 +35,24 @@ void Connection::ProcessAck(const Segment& seg) {
   sample.rtt = SampleRtt(seg, acked, in_flight);
   sample.srtt = rtt_.srtt();
   if (advanced) OnProgress();
+  const uint32_t delivered = CountDelivered(acked, duplicate);
+  // Linux counts with the SACKed segments what it grows by.
+  if (exact() != nullptr && data_bytes > 0) sample.newly_acked_bytes = delivered * SegmentSize();
+  const uint32_t lost_before = rtx_.lost();
   DetectLoss(seg, duplicate, data_bytes, newly_sacked > 0);
+  if (Habits* linux = exact()) {
+    const bool dsack = IsDsack(seg);
+    if (dsack) ++linux->dsacks;
+    linux->OnAckForProbe(seg.ack, advanced, newly_sacked > 0, dsack);
+    linux->Reduce(delivered, rtx_.lost() > lost_before, advanced);
+  }
   // RFC 5681 §3.2 step 6: the acknowledgment that ends fast recovery leaves cwnd at ssthresh.
-  if (data_bytes > 0 && !was_recovering && recovery_ != RecoveryState::kRecovery)
+  // Linux has it grow from there at once.
+  const bool left_at_ssthresh = was_recovering && exact() == nullptr;
+  if (data_bytes > 0 && !left_at_ssthresh && recovery_ != RecoveryState::kRecovery) {
     cc_->OnAck(sample);
+  }
+  if (Habits* linux = exact()) linux->UpdateClocks();
   if (rtx_.empty()) {
     Cancel(TimerId::kRetransmit);
   } else if (advanced) {
@@ -47,6 +62,10 @@ void Connection::ProcessAck(const Segment& seg) {
   if (advanced && writer_waits_) TuneSendBuffer();
   if (advanced && writer_waits_ && send_space() * 3 >= send_limit_) {
     writer_waits_ = false;
+    Notify(kWritable);
+  }
+  if (low_water_ && HasLowUnsent()) {
+    low_water_ = false;
     Notify(kWritable);
   }
   if (UnsentBytes() > 0 || HasPendingFin() || rtx_.lost() > 0) ScheduleOutput();
@@ -65,14 +84,36 @@ uint32_t Connection::TakeAcked(Seq ack, RtxQueue::AckResult& acked) {
   // an acknowledgment covers more than "recover", is the same before and after.
   recovery_point_ = Later(recovery_point_, ack - 1);
   if (snd_.urgent && snd_.una >= snd_.urgent_end) snd_.urgent = false;
-  counts_.bytes_acked += data;
+  counts_.bytes_acked += exact() != nullptr ? covered : data;  // Linux counts a FIN too
   return data;
+}
+
+// Segments that reached the peer. Without SACK a duplicate acknowledgment tells of one, and what is
+// acknowledged later was counted by then.
+uint32_t Connection::CountDelivered(const RtxQueue::AckResult& acked, bool duplicate) {
+  uint32_t delivered = acked.delivered_segs;
+  if (!sack_ok_ && delivered > 0)
+    delivered = std::max(delivered - std::min(delivered, dup_acks_), 1u);
+  if (!sack_ok_ && duplicate) ++delivered;
+  counts_.delivered += delivered;
+  return delivered;
+}
+
+// RFC 2883 §4: the first block tells of what was acknowledged already, or lies in the second.
+bool Connection::IsDsack(const Segment& seg) const {
+  const auto blocks = seg.options.sacks();
+  if (!sack_ok_ || blocks.empty()) return false;
+  const Seq left(blocks[0].left_edge), right(blocks[0].right_edge);
+  if (left < seg.ack) return true;
+  return blocks.size() > 1 && left >= Seq(blocks[1].left_edge) &&
+         right <= Seq(blocks[1].right_edge);
 }
 
 // RFC 6298 §5: RTO stays backed off until there is a new sample (Karn's rule); else a round trip
 // that grew beyond it would never be measured.
 void Connection::OnProgress() {
   retransmits_ = 0;
+  if (Habits* linux = exact()) linux->OnAck(snd_.una);
   if (!soft_error_.ok()) soft_error_ = absl::OkStatus();  // what was in the way is so no more
   unanswered_since_ = rtx_.empty() ? Time() : now();
 }
@@ -104,7 +145,9 @@ Duration Connection::SampleRtt(const Segment& seg, const RtxQueue::AckResult& ac
                                uint32_t in_flight) {
   if (seg.late) return Duration(-1);
   Duration rtt(-1);
-  if (acked.has_sample) {
+  // Linux takes none if a copy was among them, though others were sent once.
+  const bool mixed = exact() != nullptr && acked.retransmitted;
+  if (acked.has_sample && !mixed) {
     rtt = std::max<Duration>(seg.rx_time - acked.xmit_time, std::chrono::microseconds(1));
   } else if (acked.acked_bytes > 0 && ts_.ok && seg.options.timestamps &&
              seg.options.timestamps->tsecr != 0) {
@@ -125,7 +168,7 @@ void Connection::OnFinAcked() {
     case State::kFinWait1:
       EnterState(State::kFinWait2);
       Notify(kWritable);  // whoever lingers waits for this
-      if (released_) Arm(TimerId::kLifetime, now() + config().fin_wait_2);
+      if (released_) AwaitPeersFin();
       return;
     case State::kClosing:
       return EnterTimeWait();

@@ -17,7 +17,7 @@ void NewReno::OnAck(const AckSample& sample) {
   if (in_slow_start()) {
     // RFC 3465 §2.3: L is two segments, to make up for delayed acknowledgments. After a timeout it
     // is one: there an acknowledgment may cover much that left the network long ago.
-    acked = SlowStart(acked, (after_timeout_ ? 1 : 2) * smss_);
+    acked = SlowStart(acked, unlimited_growth_ ? acked : (after_timeout_ ? 1 : 2) * smss_);
     if (in_slow_start()) return;
     bytes_acked_ = 0;
   }

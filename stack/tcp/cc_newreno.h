@@ -16,11 +16,13 @@ class NewReno final : public CongestionControl {
   void OnCongestionEvent(uint32_t in_flight, Time now) override;
   void OnRetransmissionTimeout(uint32_t in_flight, bool first, Time now) override;
   void OnIdleRestart(uint32_t initial_window_bytes, Time now) override;
+  void set_unlimited_growth(bool unlimited) override { unlimited_growth_ = unlimited; }
 
  private:
   uint32_t SsthreshAfterLoss(uint32_t in_flight) const;
 
-  uint32_t bytes_acked_ = 0;    // towards the next segment of congestion avoidance
+  uint32_t bytes_acked_ = 0;  // towards the next segment of congestion avoidance
+  bool unlimited_growth_ = false;
   bool after_timeout_ = false;  // this slow start follows a timeout
 };
 

@@ -64,6 +64,8 @@ struct Config {
   size_t receive_buffer_max = 15u << 20;
   size_t send_buffer_initial = 256u << 10;
   size_t send_buffer_max = 4u << 20;
+  // A writer is not asked for more while so much is unsent (Linux's tcp_notsent_lowat).
+  uint32_t notsent_low_water = UINT32_MAX;
 
   // Options offered (RFC 7323, RFC 2018).
   bool timestamps = true;
@@ -104,6 +106,12 @@ struct Config {
   bool reset_ends_time_wait = false;      // though RFC 1337 advises against it
   bool cork_waits_rto = false;            // else 200 ms
   bool user_timeout_from_resend = false;  // counts from the first retransmission
+  // Proportional rate reduction (RFC 9937), ssthresh from cwnd instead of FlightSize, counts of
+  // segments where others have bytes, and what TCP_INFO tells of all that: habits.h.
+  bool linux_habits = false;
+  size_t told_receive_buffer = 0;  // SO_RCVBUF unless set, their overhead included; 0: …
+  size_t told_send_buffer = 0;     // … the initial size. The same of SO_SNDBUF
+  bool tail_loss_probes = false;   // RFC 8985 §7; with linux_habits
 
   static Config Linux() { return Config(); }
   // For packet scripts that were written on Linux (6.18).
@@ -120,6 +128,9 @@ struct Config {
     c.reset_ends_time_wait = true;
     c.cork_waits_rto = true;
     c.user_timeout_from_resend = true;
+    c.linux_habits = true;
+    c.told_receive_buffer = 128u << 10;
+    c.told_send_buffer = 16u << 10;
     return c;
   }
   static Config Rfc() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "stack/tcp/cc_cubic.h"
+#include "stack/tcp/cc_cubic_linux.h"
 #include "stack/tcp/cc_newreno.h"
 
 namespace tapwire::tcp {
@@ -23,6 +24,8 @@ bool CongestionControlSlot::Emplace(absl::string_view name, uint32_t smss,
                                     uint32_t initial_window_bytes) {
   if (name == "cubic") {
     Make<Cubic>(smss, initial_window_bytes);
+  } else if (name == "cubic of Linux") {
+    Make<LinuxCubic>(smss, initial_window_bytes);
   } else if (name == "reno") {
     Make<NewReno>(smss, initial_window_bytes);
   } else {

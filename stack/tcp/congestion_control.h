@@ -56,6 +56,13 @@ class CongestionControl {
     smss_ = smss;
     if (cwnd_ < smss) cwnd_ = smss;
   }
+  // What was decided elsewhere (Config::linux_habits).
+  void SetWindow(uint32_t cwnd, uint32_t ssthresh) {
+    cwnd_ = cwnd;
+    ssthresh_ = ssthresh;
+  }
+  // As Linux: in slow start cwnd grows by all that was acknowledged (no limit L of RFC 3465 §2.3).
+  virtual void set_unlimited_growth(bool /*unlimited*/) {}
   // The path takes smaller segments than was thought: cwnd keeps its count of segments, not of
   // bytes, lest a burst of small ones follow (RFC 5681 §3.1).
   void OnSmallerSegments(uint32_t before, uint32_t after) {

@@ -16,6 +16,7 @@
 #include "stack/socket_errors.h"
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/listener.h"
 #include "stack/tcp/tcp.h"
 
@@ -29,6 +30,11 @@ uint8_t ShiftFor(size_t buffer) {
   uint8_t shift = 0;
   while (shift < kMaxWindowShift && (size_t{65535} << shift) < buffer) ++shift;
   return shift;
+}
+
+// With Config::linux_habits CUBIC is another one.
+absl::string_view Variant(absl::string_view name, bool exact) {
+  return exact && name == "cubic" ? "cubic of Linux" : name;
 }
 
 }  // namespace
@@ -47,6 +53,19 @@ uint32_t Connection::TimestampNow() const {
   return static_cast<uint32_t>(ms.count()) + ts_.offset;
 }
 
+Habits& Connection::habits() {
+  if (habits_ == nullptr) habits_ = std::make_unique<Habits>(*this, config().linux_habits);
+  return *habits_;
+}
+
+Habits* Connection::exact() const {
+  return habits_ != nullptr && habits_->exact() ? habits_.get() : nullptr;
+}
+
+std::vector<uint8_t> Connection::TakeSavedSyn() {
+  return habits_ != nullptr ? std::exchange(habits_->saved_syn, {}) : std::vector<uint8_t>();
+}
+
 SocketOptions& Connection::options() {
   if (options_.use_count() > 1) options_ = std::make_shared<SocketOptions>(*options_);
   return *options_;
@@ -61,6 +80,7 @@ void Connection::Open(State state, Seq iss) {
   ts_.offset = tcp_.isn_.TimestampOffset(flow_);
   last_received_ = now();
   quick_acks_ = static_cast<uint8_t>(config().quick_acks);
+  if (config().linux_habits) habits();
   // MUST-15 and RFC 9293 §3.7.1: what holds until the peer's SYN says otherwise.
   peer_mss_ = flow_.remote.is_v4() ? 536 : 1220;
   ApplyBuffers();
@@ -90,8 +110,16 @@ void Connection::OpenPassive(const Segment& syn, Seq iss) {
 void Connection::StartPassive(const Segment& syn, Listener& listener, Seq iss) {
   listener_ = &listener;
   OpenPassive(syn, iss);
+  if (options_->save_syn) SaveSyn(syn);
   stack().mib().tcp.passive_opens.Inc();
   TransmitSyn(false);
+}
+
+// The headers still lie in front of the payload.
+void Connection::SaveSyn(const Segment& syn) {
+  if (syn.packet == nullptr || !syn.packet->has_l3()) return;
+  const std::span<const uint8_t> headers = std::as_const(*syn.packet).l3_bytes();
+  habits().saved_syn.assign(headers.begin(), headers.end());
 }
 
 void Connection::ResumePassive(const Segment& syn, Listener& listener, Seq iss) {
@@ -133,9 +161,10 @@ void Connection::ApplyCongestionControl() {
   const std::string& name = options_->congestion_control.empty() ? config().congestion_control
                                                                  : options_->congestion_control;
   if (cc_ && cc_->name() == name) return;
-  if (!cc_.Emplace(name, SegmentSize(), InitialWindow())) {
+  if (!cc_.Emplace(Variant(name, exact() != nullptr), SegmentSize(), InitialWindow())) {
     TW_CHECK(cc_.Emplace("reno", SegmentSize(), InitialWindow()));
   }
+  cc_->set_unlimited_growth(exact() != nullptr);
 }
 
 // Grows with cwnd while a writer waits, so that the buffer is not what limits; twice cwnd, since
@@ -160,7 +189,9 @@ void Connection::BecomeEstablished(const Segment& segment) {
   snd_.wl1 = segment.seq;
   snd_.wl2 = segment.ack;
   UpdateSmss();
-  cc_.Emplace(cc_->name(), SegmentSize(), InitialWindow());
+  cc_.Emplace(Variant(cc_->name(), exact() != nullptr), SegmentSize(), InitialWindow());
+  cc_->set_unlimited_growth(exact() != nullptr);
+  if (Habits* linux = exact()) linux->OnEstablished();
   // RFC 6298 §5.7, RFC 5681 §3.1: a lost SYN makes the initial window one segment.
   if (counts_.retrans_segs > 0) cc_->OnIdleRestart(SegmentSize(), now());
   tune_start_ = now();
@@ -263,6 +294,11 @@ size_t Connection::send_space() const {
   return send_queue_.size() < send_limit_ ? send_limit_ - send_queue_.size() : 0;
 }
 
+uint32_t Connection::notsent_low_water() const {
+  return options_->notsent_low_water != 0 ? options_->notsent_low_water
+                                          : config().notsent_low_water;
+}
+
 size_t Connection::unsent_bytes() const { return UnsentBytes(); }
 
 size_t Connection::Send(BufferChain& data) {
@@ -297,6 +333,12 @@ bool Connection::CanQueue() const {
 void Connection::SendUrgent() {
   snd_.urgent = true;
   snd_.urgent_end = snd_.una + static_cast<uint32_t>(send_queue_.size());
+}
+
+void Connection::EndRecord() {
+  if (CanQueue() && !send_queue_.empty()) {
+    habits().EndRecord(snd_.una + static_cast<uint32_t>(send_queue_.size()));
+  }
 }
 
 void Connection::PushPending() {
@@ -386,7 +428,14 @@ void Connection::Release() {
     return ResetAndLeave();
   }
   if (!fin_queued_) QueueFin();
-  if (state_ == State::kFinWait2) Arm(TimerId::kLifetime, now() + config().fin_wait_2);
+  if (state_ == State::kFinWait2) AwaitPeersFin();
+}
+
+// FIN-WAIT-2 without a user.
+void Connection::AwaitPeersFin() {
+  const Duration wait = options_->fin_wait_2.value_or(config().fin_wait_2);
+  if (wait < Duration::zero()) return ResetAndLeave();
+  Arm(TimerId::kLifetime, now() + wait);
 }
 
 void Connection::Abort() {
@@ -429,6 +478,7 @@ void Connection::UpdateSmss() {
   uint32_t smss = std::min<uint32_t>(peer_mss_, MaxSegmentFor(path_.mtu));
   if (options_->max_segment != 0) smss = std::min<uint32_t>(smss, options_->max_segment);
   smss_ = std::max<uint32_t>(smss, config().min_mss);
+  rtx_.set_segment_size(SegmentSize());
   if (cc_) cc_->set_smss(SegmentSize());
 }
 

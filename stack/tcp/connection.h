@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "netdev/base/intrusive_list.h"
@@ -46,6 +47,7 @@ class Stack;
 namespace tapwire::tcp {
 
 class Connection;
+class Habits;
 class Listener;
 class Tcp;
 struct Config;
@@ -135,11 +137,18 @@ class Connection final : public ListHook<OutputTag>,
   // Returns how many bytes. 0 also when the state does not allow it: look at CanSendData(state()).
   size_t Send(BufferChain& data);
   size_t SendCopy(std::span<const uint8_t> data);
+  // What is queued from now on starts a segment of its own (MSG_EOR).
+  void EndRecord();
   // Marks the last byte queued as urgent (RFC 9293 §3.8.5).
   void SendUrgent();
   size_t send_space() const;
   // OnWritable() when there is room again; a Send() that was not taken whole asks by itself.
   void RequestWritable() { writer_waits_ = true; }
+  // No more is asked of the user while so much is unsent (TCP_NOTSENT_LOWAT). OnWritable() when it
+  // is less than half of that.
+  uint32_t notsent_low_water() const;
+  void RequestLowUnsent() { low_water_ = true; }
+  bool HasLowUnsent() const;
   size_t unsent_bytes() const;
   size_t unacked_bytes() const { return send_queue_.size(); }
   // Sends what Nagle or cork hold back (clearing TCP_CORK, setting TCP_NODELAY).
@@ -179,6 +188,10 @@ class Connection final : public ListHook<OutputTag>,
   // Status of a soft error that was noted and not acted upon (MUST-47, MUST-56); taken by the call.
   absl::Status TakeSoftError();
 
+  // IP and TCP header of the SYN that opened it, if SocketOptions::save_syn was set
+  // (TCP_SAVED_SYN). Taken by the call.
+  std::vector<uint8_t> TakeSavedSyn();
+
   // Memory charged to this connection: queues with their slabs.
   size_t true_size() const;
 
@@ -186,6 +199,7 @@ class Connection final : public ListHook<OutputTag>,
   friend class Tcp;
   friend class Listener;
   friend class ConnectionTestPeer;
+  friend class Habits;
 
   // A Route without the addresses that the flow has.
   struct Path {
@@ -225,13 +239,14 @@ class Connection final : public ListHook<OutputTag>,
   struct TimestampVars {
     uint32_t offset = 0;
     uint32_t recent = 0;
-    Time recent_age{};
+    uint32_t recent_age_s = 0;
     bool ok = false;
   };
 
   // connection.cc
   void Open(State state, Seq iss);
   void OpenPassive(const Segment& syn, Seq iss);
+  void SaveSyn(const Segment& syn);
   void EnterState(State next);
   void Fail(absl::Status status);  // to CLOSED; the observer gets the status
   void Finish();                   // to CLOSED, all is well
@@ -245,7 +260,11 @@ class Connection final : public ListHook<OutputTag>,
   bool CanQueue() const;
   void ResetAndLeave();
   void BecomeOrphan();
+  void AwaitPeersFin();
   bool RefreshRoute();
+  Habits& habits();
+  // The same if packets are to be sent and counted exactly as Linux does; else null.
+  Habits* exact() const;
   void UpdateSmss();
   void TuneSendBuffer();
   void OnPathMtuReduced();
@@ -269,6 +288,7 @@ class Connection final : public ListHook<OutputTag>,
   bool PawsRejects(const Segment& seg) const;
   DropReason AnswerUnacceptable(const Segment& seg, DropReason reason);
   void UpdateTimestampRecent(const Segment& seg);
+  uint32_t NowSeconds() const;
   void TrimToWindow(Segment& seg);
   void SendChallengeAck();
   bool LimitInvalid();
@@ -277,6 +297,7 @@ class Connection final : public ListHook<OutputTag>,
   DropReason InputSynSent(Segment& seg);
   DropReason OnSimultaneousSyn(const Segment& seg);
   std::optional<DropReason> CheckHandshakeAck(const Segment& seg);
+  bool DefersAccept(const Segment& seg);
   bool CompletesCrossedSyns(const Segment& seg) const;
   void TakeSyn(const Segment& seg);
 
@@ -284,6 +305,8 @@ class Connection final : public ListHook<OutputTag>,
   void ProcessAck(const Segment& seg);
   uint32_t TakeAcked(Seq ack, RtxQueue::AckResult& acked);
   bool UpdateSendWindow(const Segment& seg);
+  uint32_t CountDelivered(const RtxQueue::AckResult& acked, bool duplicate);
+  bool IsDsack(const Segment& seg) const;
   Duration SampleRtt(const Segment& seg, const RtxQueue::AckResult& acked, uint32_t in_flight);
   bool IsDuplicateAck(const Segment& seg, bool window_changed) const;
   void OnProgress();
@@ -400,14 +423,17 @@ class Connection final : public ListHook<OutputTag>,
   bool cwnd_limited_ : 1 = false;
   bool force_retransmit_ : 1 = false;  // one segment, whatever the pipe (RFC 5681 §3.2 step 3)
   bool writer_waits_ : 1 = false;
-  bool buried_ : 1 = false;  // in Tcp's graveyard
+  bool buried_ : 1 = false;     // in Tcp's graveyard
+  bool deferred_ : 1 = false;   // its handshake has ended, but for the data it waits for
+  bool low_water_ : 1 = false;  // more was unsent than SocketOptions::notsent_low_water
 
   SendVars snd_;
   ReceiveVars rcv_;
   TimestampVars ts_;
-  uint16_t peer_mss_ = 536;      // MUST-15 until the SYN says otherwise
-  uint16_t most_in_flight_ = 0;  // segments, since nothing was
-  uint32_t smss_ = 536;          // payload and options of one segment
+  std::unique_ptr<Habits> habits_;  // rarely used state; null until needed
+  uint16_t peer_mss_ = 536;         // MUST-15 until the SYN says otherwise
+  uint16_t most_in_flight_ = 0;     // segments, since nothing was
+  uint32_t smss_ = 536;             // payload and options of one segment
   uint32_t dup_acks_ = 0;
   Seq recovery_point_;
   RttEstimator rtt_;
@@ -433,6 +459,7 @@ class Connection final : public ListHook<OutputTag>,
   struct Counts {
     uint64_t bytes_acked = 0, bytes_received = 0, bytes_sent = 0, bytes_retrans = 0;
     uint32_t segs_out = 0, segs_in = 0, data_segs_out = 0, data_segs_in = 0, retrans_segs = 0;
+    uint32_t delivered = 0;
   } counts_;
 };
 

@@ -16,7 +16,7 @@ namespace tapwire::tcp {
 namespace {
 
 // RFC 7323 §5.5: a TS.Recent older than this says nothing any more.
-constexpr Duration kTimestampRecentLifetime = std::chrono::hours(24 * 24);
+constexpr uint32_t kTimestampRecentLifetime = 24 * 24 * 3600;  // seconds
 
 }  // namespace
 
@@ -59,7 +59,12 @@ bool Connection::IsAcceptable(const Segment& seg) const {
 bool Connection::PawsRejects(const Segment& seg) const {
   if (!ts_.ok || !seg.options.timestamps || seg.flags.rst()) return false;
   const auto age = static_cast<int32_t>(seg.options.timestamps->tsval - ts_.recent);
-  return age < 0 && now() - ts_.recent_age < kTimestampRecentLifetime;
+  return age < 0 && NowSeconds() - ts_.recent_age_s < kTimestampRecentLifetime;
+}
+
+uint32_t Connection::NowSeconds() const {
+  return static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count());
 }
 
 std::optional<DropReason> Connection::CheckSequence(Segment& seg) {
@@ -67,7 +72,9 @@ std::optional<DropReason> Connection::CheckSequence(Segment& seg) {
     stack().mib().tcp_ext.paws_estab.Inc();
     return AnswerUnacceptable(seg, DropReason::kTcpPaws);
   }
-  if (!IsAcceptable(seg)) return AnswerUnacceptable(seg, DropReason::kTcpOutOfWindow);
+  const bool overruns = exact() != nullptr && seg.end() > rcv_.adv && rcv_.adv > rcv_.nxt &&
+                        !receive_queue_.empty() && seg.payload_length > 0;
+  if (overruns || !IsAcceptable(seg)) return AnswerUnacceptable(seg, DropReason::kTcpOutOfWindow);
   UpdateTimestampRecent(seg);
   TrimToWindow(seg);
   return std::nullopt;
@@ -96,12 +103,16 @@ DropReason Connection::AnswerUnacceptable(const Segment& seg, DropReason reason)
 void Connection::UpdateTimestampRecent(const Segment& seg) {
   if (!ts_.ok || !seg.options.timestamps || seg.seq > rcv_.last_ack_sent) return;
   ts_.recent = seg.options.timestamps->tsval;
-  ts_.recent_age = now();
+  ts_.recent_age_s = NowSeconds();
 }
 
 // RFC 9293 §3.10.7.4: "tailoring" to the window, on the right; the left edge is cut where the text
 // is taken.
 void Connection::TrimToWindow(Segment& seg) {
+  // Linux takes what comes next whole if nothing waits to be read, were the window open at all.
+  if (exact() != nullptr && seg.seq <= rcv_.nxt && receive_queue_.empty() && rcv_.adv > rcv_.nxt) {
+    return;
+  }
   const Seq edge = Later(rcv_.adv, rcv_.nxt);
   const Seq text_end = seg.seq + seg.payload_length + (seg.flags.syn() ? 1u : 0u);
   if (seg.end() <= edge) return;

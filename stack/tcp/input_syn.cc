@@ -8,6 +8,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/listener.h"
 #include "stack/tcp/tcp.h"
 
@@ -36,6 +37,8 @@ DropReason Connection::InputSynSent(Segment& seg) {
   const uint32_t in_flight = rtx_.total();
   const RtxQueue::AckResult acked = rtx_.Ack(seg.ack);
   snd_.una = seg.ack;
+  counts_.delivered += acked.delivered_segs;
+  if (exact() != nullptr) ++counts_.bytes_acked;  // Linux counts sequence numbers
   OnProgress();
   SampleRtt(seg, acked, in_flight);
   Cancel(TimerId::kRetransmit);
@@ -83,7 +86,7 @@ void Connection::TakeSyn(const Segment& seg) {
   rcv_.adv = rcv_.nxt + FirstWindow();
   if (ts_.ok) {
     ts_.recent = options.timestamps->tsval;
-    ts_.recent_age = now();
+    ts_.recent_age_s = NowSeconds();
   }
   snd_.wnd = snd_.max_wnd = seg.wnd;
   snd_.wl1 = seg.seq;
@@ -91,6 +94,14 @@ void Connection::TakeSyn(const Segment& seg) {
   UpdateSmss();
   // SHLD-19 starts from the smallest plausible segment, and learns.
   rcv_.rmss = std::min<uint32_t>(AdvertisedMss(), 536);
+}
+
+// TCP_DEFER_ACCEPT: a bare acknowledgment is as good as none, until the SYN-ACK was sent again as
+// often as the user said.
+bool Connection::DefersAccept(const Segment& seg) {
+  if (listener_ == nullptr || seg.payload_length > 0 || seg.flags.fin()) return false;
+  deferred_ = retransmits_ < options_->defer_accept;
+  return deferred_;
 }
 
 // SYN-RECEIVED → ESTABLISHED.
@@ -104,6 +115,7 @@ std::optional<DropReason> Connection::CheckHandshakeAck(const Segment& seg) {
     stack().mib().tcp_ext.listen_overflows.Inc();
     return DropReason::kTcpAcceptQueueFull;
   }
+  if (DefersAccept(seg)) return DropReason::kNone;
   snd_.wnd = uint32_t{seg.wnd} << snd_.wind_shift;
   snd_.max_wnd = std::max(snd_.max_wnd, snd_.wnd);
   BecomeEstablished(seg);

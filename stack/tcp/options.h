@@ -34,6 +34,11 @@ struct SocketOptions {
   bool v6_only = false;                 // an IPv6 wildcard listener takes IPv4 too unless set
   uint32_t ifindex = 0;                 // SO_BINDTODEVICE
   int syn_retries = 0;                  // TCP_SYNCNT; 0: the configuration's
+  // TCP_DEFER_ACCEPT: a handshake ends only with data until so many SYN-ACKs were sent again.
+  int defer_accept = 0;
+  std::optional<Duration> fin_wait_2 = {};  // TCP_LINGER2; none: the configuration's, < 0: none
+  uint32_t notsent_low_water = 0;           // TCP_NOTSENT_LOWAT; 0: the configuration's
+  bool save_syn = false;                    // TCP_SAVE_SYN
 
   friend bool operator==(const SocketOptions&, const SocketOptions&) = default;
 };

@@ -12,6 +12,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -40,10 +41,11 @@ void Connection::Output() {
   const bool copies_wait = SendRetransmissions();
   SendNewData();
   // With copies to send the window is in use though nothing new may wait (RFC 5681 §3.1).
-  if (copies_wait) cwnd_limited_ = true;
+  if (copies_wait && exact() == nullptr) cwnd_limited_ = true;
   MaybeSendFin();
   DecideAck();
   DecideTimers();
+  if (Habits* linux = exact()) linux->UpdateClocks();
 }
 
 // ---- Sizes ----
@@ -146,7 +148,20 @@ void Connection::SendNewData() {
   if (!CanSendData(state_) && state_ != State::kFinWait1 && state_ != State::kLastAck) return;
   if (rtx_.empty() && last_data_sent_ != Time() && config().slow_start_after_idle &&
       UnsentBytes() > 0 && now() - last_data_sent_ > Rto()) {
-    cc_->OnIdleRestart(InitialWindow(), now());  // RFC 5681 §4.1
+    if (Habits* linux = exact()) {
+      linux->RestartAfterIdle();
+    } else {
+      cc_->OnIdleRestart(InitialWindow(), now());  // RFC 5681 §4.1
+    }
+  }
+  if (Habits* linux = exact()) {
+    const Seq before = snd_.nxt;
+    const bool limited = cwnd_limited_;
+    while (SendOneChunk()) {
+    }
+    cwnd_limited_ = limited;
+    linux->ValidateWindow(snd_.nxt != before);
+    return;
   }
   if (rtx_.empty()) most_in_flight_ = 0;
   while (SendOneChunk()) {
@@ -174,6 +189,7 @@ bool Connection::SendOneChunk() {
   const uint32_t size = SegmentSize();
   const uint32_t window = UsableWindow();
   uint32_t length = std::min({queued, room, window, ChunkLimit()});
+  if (habits_ != nullptr) length = habits_->CutAtRecord(snd_.nxt, length);
   if (length > size && length % size != 0) {
     // Whole segments first; what is left over is judged by itself.
     const uint32_t tail = length % size;
@@ -183,7 +199,11 @@ bool Connection::SendOneChunk() {
     cwnd_limited_ = true;
     return false;
   }
-  if (length == 0 || (length < size && !MaySendSmall(length, queued))) return false;
+  // What ends a record is not the last segment if more is queued, and so not held back.
+  const bool record_end =
+      habits_ != nullptr && length < queued && habits_->IsRecordEnd(snd_.nxt + length);
+  if (length == 0) return false;
+  if (length < size && !record_end && !MaySendSmall(length, queued)) return false;
   const bool fin = fin_queued_ && length == queued && window > length;
   const uint32_t sent =
       TransmitRange({.seq = snd_.nxt, .length = length, .fin = fin, .retransmission = false});
@@ -201,6 +221,9 @@ bool Connection::MaySendSmall(uint32_t length, uint32_t queued) const {
   if (options_->cork) return false;
   return options_->nodelay || rtx_.empty();  // Nagle: SHLD-7, MUST-17
 }
+
+// TCP_NOTSENT_LOWAT: a writer is told when less is unsent than half of that.
+bool Connection::HasLowUnsent() const { return uint64_t{2} * UnsentBytes() < notsent_low_water(); }
 
 void Connection::MaybeSendFin() {
   if (!HasPendingFin() || UnsentBytes() > 0) return;

@@ -9,6 +9,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -41,6 +42,10 @@ DropReason Connection::ProcessText(Segment& seg) {
   }
   if (seg.seq < rcv_.nxt) {  // the left part was here before
     const uint32_t old = std::min(Distance(seg.seq, rcv_.nxt), seg.payload_length);
+    if (old > 0 && sack_ok_) {  // RFC 2883 §4
+      dsack_ = wire::TcpSackBlock{seg.seq.value(), (seg.seq + old).value()};
+      stack().mib().tcp_ext.dsack_sent.Inc();
+    }
     seg.packet->TrimFront(old);
     seg.payload_length -= old;
     seg.seq += old;
@@ -60,6 +65,7 @@ void Connection::DeliverInOrder(Segment& seg) {
     const uint32_t length = seg.payload_length;
     OnDataReceived(seg, length);
     rcv_.nxt += length;
+    rcv_.adv = Later(rcv_.adv, rcv_.nxt);  // TrimToWindow() may have let it overrun the window
     receive_queue_.AppendPacket(std::move(seg.packet), 0, length);
   }
   if (fin && (reassembly_ == nullptr || !reassembly_->fin())) {
@@ -94,6 +100,7 @@ void Connection::DeliverInOrder(Segment& seg) {
 
 DropReason Connection::QueueOutOfOrder(Segment& seg) {
   if (reassembly_ == nullptr) reassembly_ = std::make_unique<Reassembly>();
+  if (Habits* linux = exact()) ++linux->out_of_order;
   DropReason reason = DropReason::kNone;
   const Seq fin_seq = seg.seq + seg.payload_length;
   const bool fin = seg.flags.fin();
@@ -150,6 +157,7 @@ void Connection::OnDataReceived(const Segment& seg, uint32_t bytes) {
   counts_.bytes_received += bytes;
   rcv_.unacked += bytes;
   last_data_received_ = now();
+  if (Habits* linux = exact()) linux->OnDataReceived(bytes);
   // The peer's segment size, for SHLD-19; a merged packet tells it itself.
   const uint32_t size = seg.packet->meta.gso.size != 0 ? seg.packet->meta.gso.size : bytes;
   rcv_.rmss = std::clamp<uint32_t>(size, rcv_.rmss, std::max<uint32_t>(AdvertisedMss(), rcv_.rmss));
@@ -170,6 +178,7 @@ void Connection::DecideAck() {
 uint32_t Connection::FreeReceiveSpace() const {
   const size_t held = receive_queue_.size() + rcv_.unconsumed;
   uint32_t free = held < rcv_.buffer ? rcv_.buffer - static_cast<uint32_t>(held) : 0;
+  if (const Habits* linux = exact()) free = std::min(free, linux->window_limit());
   if (options_->window_clamp != 0) free = std::min(free, options_->window_clamp);
   return std::min(free, uint32_t{65535} << rcv_.wind_shift);  // what the field can say
 }

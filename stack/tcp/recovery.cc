@@ -12,6 +12,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -69,7 +70,11 @@ void Connection::EnterRecovery() {
   recovery_point_ = snd_.nxt;
   // FlightSize is what was sent and not cumulatively acknowledged, less what limited transmit added
   // (RFC 5681 §3.2 step 2): that alone exceeds cwnd.
-  cc_->OnCongestionEvent(std::min(rtx_.total(), cc_->cwnd()), now());
+  if (Habits* linux = exact()) {
+    linux->BeginReduction();
+  } else {
+    cc_->OnCongestionEvent(std::min(rtx_.total(), cc_->cwnd()), now());
+  }
   if (rtx_.lost() == 0) rtx_.MarkFirstLost(SegmentSize());
   force_retransmit_ = true;
   TcpExtCounters& mib = stack().mib().tcp_ext;
@@ -79,6 +84,7 @@ void Connection::EnterRecovery() {
 
 void Connection::OnAckInRecovery(const Segment& seg, bool duplicate, uint32_t acked_bytes) {
   if (seg.ack >= recovery_point_) {
+    if (Habits* linux = exact()) linux->EndReduction();
     recovery_ = RecoveryState::kOpen;
     dup_acks_ = 0;
     force_retransmit_ = false;
@@ -104,8 +110,11 @@ void Connection::OnAckInRecovery(const Segment& seg, bool duplicate, uint32_t ac
 
 // RFC 6298 §5.4–5.6, RFC 5681 §3.1 equation 4.
 void Connection::OnTimeoutLoss() {
-  const bool first = recovery_ != RecoveryState::kLoss;
-  cc_->OnRetransmissionTimeout(rtx_.total() - rtx_.sacked(), first, now());
+  const bool settled = recovery_ == RecoveryState::kOpen || recovery_ == RecoveryState::kDisorder;
+  const bool first = exact() == nullptr ? recovery_ != RecoveryState::kLoss
+                                        : settled || recovery_point_ <= snd_.una;
+  const uint32_t in_flight = exact() == nullptr ? rtx_.total() - rtx_.sacked() : cc_->cwnd();
+  cc_->OnRetransmissionTimeout(in_flight, first, now());
   // RFC 2018 §8: after a timeout that did not help, what was SACKed may have been thrown away; and
   // surely so if the next one expected is SACKed and not acknowledged.
   const bool reneged = !rtx_.empty() && rtx_.front().sacked;
@@ -114,6 +123,7 @@ void Connection::OnTimeoutLoss() {
   recovery_ = RecoveryState::kLoss;
   recovery_point_ = snd_.nxt;
   force_retransmit_ = true;
+  if (Habits* linux = exact()) linux->OnLoss();
 }
 
 }  // namespace tapwire::tcp

@@ -98,14 +98,28 @@ void RtxQueue::Account(const SentRange& range, int sign) {
   if (range.resent) resent_ += bytes;
 }
 
-void RtxQueue::AddDelivered(const SentRange& range, uint32_t bytes, AckResult& result) {
+void RtxQueue::AddDelivered(const SentRange& range, uint32_t bytes, AckResult& result) const {
   result.newly_delivered += bytes;
+  result.delivered_segs += (bytes + segment_size_ - 1) / segment_size_;
   if (range.transmissions > 1) {
     result.retransmitted = true;
   } else if (!result.has_sample || result.xmit_time < range.xmit_time) {
     result.has_sample = true;
     result.xmit_time = range.xmit_time;
   }
+}
+
+RtxQueue::Segments RtxQueue::CountSegments() const {
+  Segments count;
+  for (size_t i = 0; i < size_; ++i) {
+    const SentRange& range = at(i);
+    const uint32_t segments = (range.length + segment_size_ - 1) / segment_size_;
+    count.total += segments;
+    if (range.sacked) count.sacked += segments;
+    if (range.lost) count.lost += segments;
+    if (range.resent) count.resent += segments;
+  }
+  return count;
 }
 
 // ---- Sending and acknowledgment ----

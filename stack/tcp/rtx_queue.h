@@ -40,7 +40,8 @@ class RtxQueue {
     // has_sample is false if there is none (Karn's rule).
     bool has_sample = false;
     Time xmit_time{};
-    bool retransmitted = false;  // a newly delivered range was sent more than once
+    bool retransmitted = false;   // a newly delivered range was sent more than once
+    uint32_t delivered_segs = 0;  // newly_delivered in segments
   };
 
   // A SACK block that would cut a range is not taken while there are so many ranges: a peer that
@@ -94,6 +95,13 @@ class RtxQueue {
   uint32_t lost() const { return lost_; }
   uint32_t resent() const { return resent_; }
   uint32_t pipe() const { return total_ - sacked_ - lost_ + resent_; }
+  // Segments, of the size that was last set.
+  struct Segments {
+    uint32_t total = 0, sacked = 0, lost = 0, resent = 0;
+  };
+  Segments CountSegments() const;
+  void set_segment_size(uint32_t size) { segment_size_ = size > 0 ? size : 1; }
+
   // One past the highest SACKed number; SND.UNA if none, and the end of what was sent last if the
   // queue is empty.
   Seq highest_sacked() const;
@@ -112,7 +120,7 @@ class RtxQueue {
   size_t IndexOf(Seq seq) const;
   void Account(const SentRange& range, int sign);
   void MarkLost(SentRange& range);
-  static void AddDelivered(const SentRange& range, uint32_t bytes, AckResult& result);
+  void AddDelivered(const SentRange& range, uint32_t bytes, AckResult& result) const;
 
   SentRange one_;
   std::unique_ptr<SentRange[]> large_;
@@ -121,6 +129,7 @@ class RtxQueue {
   uint32_t head_ = 0;
   uint32_t size_ = 0;
   uint32_t total_ = 0, sacked_ = 0, lost_ = 0, resent_ = 0;
+  uint32_t segment_size_ = 536;
   Seq end_;  // one past the last range
   // Where searches may begin, so that they do not pass the same ranges again and again.
   Seq highest_sacked_;     // meaningful while sacked_ > 0

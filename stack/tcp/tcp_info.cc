@@ -8,6 +8,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -26,7 +27,6 @@ uint32_t MillisecondsSince(Time then, Time now) {
 
 TcpInfo Connection::Info() const {
   const uint32_t size = SegmentSize();
-  const auto segments = [size](uint32_t bytes) { return (bytes + size - 1) / size; };
   TcpInfo info;
   info.state = state_;
   info.ca_state = recovery_;
@@ -44,10 +44,12 @@ TcpInfo Connection::Info() const {
   info.rcv_mss = rcv_.rmss;
   info.advmss = AdvertisedMss();
   info.pmtu = path_.mtu;
-  info.unacked_segs = segments(rtx_.total());
-  info.sacked_segs = sack_ok_ ? segments(rtx_.sacked()) : dup_acks_;
-  info.lost_segs = segments(rtx_.lost());
-  info.retrans_segs = segments(rtx_.resent());
+  const RtxQueue::Segments segments = rtx_.CountSegments();
+  info.unacked_segs = segments.total;
+  info.sacked_segs = sack_ok_ ? segments.sacked : dup_acks_;
+  info.lost_segs = segments.lost;
+  info.retrans_segs = segments.resent;
+  info.delivered_segs = counts_.delivered;
   info.rtt_us = Microseconds(rtt_.srtt());
   info.rttvar_us = Microseconds(rtt_.rttvar());
   info.min_rtt_us = Microseconds(rtt_.min_rtt());
@@ -72,6 +74,7 @@ TcpInfo Connection::Info() const {
   info.last_data_sent_ms = MillisecondsSince(last_data_sent_, now());
   info.last_data_recv_ms = MillisecondsSince(last_data_received_, now());
   info.last_ack_recv_ms = MillisecondsSince(last_received_, now());
+  if (const Habits* linux = exact()) linux->Fill(info);
   return info;
 }
 

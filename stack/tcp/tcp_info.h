@@ -30,7 +30,12 @@ struct TcpInfo {
   uint32_t notsent_bytes = 0;
   uint64_t bytes_acked = 0, bytes_received = 0, bytes_sent = 0, bytes_retrans = 0;
   uint32_t segs_out = 0, segs_in = 0, data_segs_out = 0, data_segs_in = 0;
-  uint32_t total_retrans_segs = 0;
+  uint32_t total_retrans_segs = 0, delivered_segs = 0;
+  uint32_t out_of_order_segs = 0, dsacks = 0;
+  uint32_t timeouts = 0, timeout_recoveries = 0, timeout_ms = 0;
+  uint64_t busy_us = 0, window_limited_us = 0, buffer_limited_us = 0;
+  uint32_t rcv_ssthresh = 0;
+  bool linux_habits = false;  // Config::linux_habits
   uint32_t last_data_sent_ms = 0, last_data_recv_ms = 0, last_ack_recv_ms = 0;
   std::string congestion_control;
 };

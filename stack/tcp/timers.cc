@@ -16,6 +16,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -80,7 +81,11 @@ Duration Connection::Rto() const {
                    .min_variance = c.min_rto_variance});
 }
 
-void Connection::RestartRetransmit() { Arm(TimerId::kRetransmit, now() + Rto()); }
+void Connection::RestartRetransmit() {
+  Time when = now() + Rto();
+  if (Habits* linux = exact()) static_cast<void>(linux->SchedulesProbe(true, when));
+  Arm(TimerId::kRetransmit, when);
+}
 
 bool Connection::UserTimeoutExceeded() const {
   return options_->user_timeout > Duration::zero() && unanswered_since_ != Time() &&
@@ -90,10 +95,15 @@ bool Connection::UserTimeoutExceeded() const {
 void Connection::OnRetransmitTimer() {
   if (rtx_.empty()) return;
   if (!IsSynchronized(state_)) return OnHandshakeTimeout();
+  if (Habits* linux = exact(); linux != nullptr && linux->probe_armed) {
+    linux->SendProbe();
+    return Arm(TimerId::kRetransmit, now() + Rto());
+  }
   const Config& c = config();
   TcpExtCounters& mib = stack().mib().tcp_ext;
   mib.timeouts.Inc();
   if (retransmits_ < UINT8_MAX) ++retransmits_;
+  if (Habits* linux = exact()) linux->OnTimeout();
   // R2 (RFC 9293 §3.8.3); an orphan has nobody left to be told, and less patience.
   const int limit = released_ ? std::min(c.orphan_retries, c.retries_2) : c.retries_2;
   if (c.user_timeout_from_resend && retransmits_ == 1) unanswered_since_ = now();
@@ -133,7 +143,12 @@ void Connection::OnHandshakeTimeout() {
   rtt_.OnSynRetransmitted();
   stack().mib().tcp_ext.syn_retrans.Inc();
   RefreshRoute();
-  TransmitSyn(true);
+  // The peer has acknowledged it: not asked again before the deferral is nearly over.
+  if (deferred_ && retransmits_ < options_->defer_accept) {
+    --counts_.retrans_segs;
+  } else {
+    TransmitSyn(true);
+  }
   RestartRetransmit();
 }
 

@@ -12,6 +12,7 @@
 #include "stack/stack.h"
 #include "stack/tcp/config.h"
 #include "stack/tcp/connection.h"
+#include "stack/tcp/habits.h"
 #include "stack/tcp/tcp.h"
 
 namespace tapwire::tcp {
@@ -132,7 +133,10 @@ uint32_t Connection::TransmitRange(const Range& range) {
   // MUST-61: the last segment of what is queued.
   const Seq queue_end = snd_.una + static_cast<uint32_t>(send_queue_.size());
   const bool burst = config().push_bursts && payload > SegmentSize();
-  if (payload > 0 && (burst || range.seq + payload == queue_end)) flags |= wire::TcpFlags::kPsh;
+  const bool record_end = habits_ != nullptr && habits_->IsRecordEnd(range.seq + payload);
+  if (payload > 0 && (burst || record_end || range.seq + payload == queue_end)) {
+    flags |= wire::TcpFlags::kPsh;
+  }
   if (fin) flags |= wire::TcpFlags::kFin;
   const uint32_t length = payload + (fin ? 1u : 0u);
   if (payload > 0 && ack_pending_) pingpong_ = true;  // an answer went with the acknowledgment
@@ -141,6 +145,10 @@ uint32_t Connection::TransmitRange(const Range& range) {
   if (result == netdev::TxResult::kTooBig && path_.generation != stack().route_generation())
     ScheduleOutput();
   last_data_sent_ = now();
+  if (Habits* linux = exact()) {
+    const uint32_t segments = std::max((payload + SegmentSize() - 1) / SegmentSize(), 1u);
+    linux->OnSent(segments, payload, range.retransmission);
+  }
   TcpCounters& mib = stack().mib().tcp;
   if (range.retransmission) {
     mib.retrans_segs.Inc();
@@ -151,13 +159,19 @@ uint32_t Connection::TransmitRange(const Range& range) {
   }
   // What the device refused counts as sent and lost: the timer brings it back, backing off.
   mib.out_segs.Inc();
-  if (payload > 0) ++counts_.data_segs_out;
+  if (payload > 0 && exact() == nullptr) ++counts_.data_segs_out;
   counts_.bytes_sent += payload;
   if (unanswered_since_ == Time()) unanswered_since_ = now();
   rtx_.OnSent({.seq = range.seq, .length = length, .xmit_time = now(), .fin = fin});
   snd_.nxt += length;
   fin_sent_ = fin_sent_ || fin;
-  if (!IsArmed(TimerId::kRetransmit)) RestartRetransmit();  // RFC 6298 §5.1
+  if (!IsArmed(TimerId::kRetransmit)) {
+    RestartRetransmit();  // RFC 6298 §5.1
+  } else if (Habits* linux = exact(); linux != nullptr && config().tail_loss_probes) {
+    // RFC 8985 §7.2: the probe waits for the end of what is sent.
+    Time when{};
+    if (linux->SchedulesProbe(false, when)) Arm(TimerId::kRetransmit, when);
+  }
   return length;
 }
 

@@ -68,12 +68,12 @@ TEST(RunnerTest, DifferencesFail) {
       {"+0 read(9, ..., 10) = 0", 1, "read() gave -1 EBADF, expected 0"},
       {"+0 write(4, ..., 10) = 10\n+0 > P. 1:10(9) ack 1", 2, "payload length 10, expected 9"},
       {"+0 write(4, ..., 10) = 10\n+0 > P. 1:12(11) ack 1", 2,
-       "0.100000 > P. 1:11(10) ack 1 win 65535, and nothing more"},
+       "0.100000 > P. 1:11(10) ack 1 win 64240, and nothing more"},
       {"+0 write(4, ..., 10) = 10\n+0 > . 1:11(10) ack 1", 2, "flags P., expected ."},
       {"+0 write(4, ..., 10) = 10\n+0 > P. 2:12(10) ack 1", 2, "sequence number 1, expected 2"},
       {"+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 2", 2,
        "acknowledgment number 1, expected 2"},
-      {"+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1 win 1", 2, "window 65535, expected 1"},
+      {"+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1 win 1", 2, "window 64240, expected 1"},
       {"+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1 <nop,nop,TS val 1 ecr 1>", 2,
        "options <>, expected <nop,nop,TS val 1 ecr 1>"},
       {"+0 write(4, ..., 10) = 10\n+.1 > P. 1:11(10) ack 1", 2,
@@ -105,7 +105,7 @@ TEST(RunnerTest, MessagesShowBothPackets) {
   EXPECT_EQ(result.message,
             "payload length 10, expected 9\n"
             "  expected: 0.100000 > P. 1:10(9) ack 1\n"
-            "  actual:   0.100000 > P. 1:11(10) ack 1 win 65535");
+            "  actual:   0.100000 > P. 1:11(10) ack 1 win 64240");
 }
 
 TEST(RunnerTest, MissingFeaturesAreUnsupported) {

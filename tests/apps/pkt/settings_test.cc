@@ -44,7 +44,7 @@ TEST(SettingsTest, HarmlessCommandsDoNothing) {
 
 TEST(SettingsTest, TheRestIsUnsupported) {
   for (const char* command :
-       {"sysctl -q net.ipv4.tcp_recovery=1", "sysctl -q net.ipv4.tcp_early_retrans=3",
+       {"sysctl -q net.ipv4.tcp_recovery=1", "sysctl -q net.ipv4.tcp_frto=2",
         "sysctl net.ipv4.tcp_ecn=1", "sysctl net.ipv4.tcp_fastopen=1027", "nstat",
         "sysctl net.ipv4.tcp_unheard_of=1", "sysctl net.ipv4.tcp_rmem=5",
         "sysctl net.ipv4.tcp_retries2=99999999999", "sysctl net.ipv4.tcp_syn_retries=-1",
