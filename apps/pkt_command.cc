@@ -55,8 +55,9 @@ std::optional<std::string> ReadFile(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  std::string text;
-  text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  std::string text(kMaxScriptBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   if (file.bad() || text.size() > kMaxScriptBytes) return std::nullopt;
   return text;
 }
@@ -184,7 +185,10 @@ void RegisterPkt(CLI::App& root, int& exit_code) {
       command->add_option("--ip-version", flags->ip_version, "family of sockets and packets")
           ->check(CLI::IsMember({"ipv4", "ipv6", "ipv4-mapped-ipv6"}))
           ->capture_default_str();
-  CLI::Option* mtu = command->add_option("--mtu", flags->mtu, "of the link, in bytes")
+  CLI::Option* mtu = command
+                         ->add_option("--mtu", flags->mtu,
+                                      "of the link, in bytes; 1520 for scripts written for "
+                                      "both families, with --ip-version ipv6")
                          ->check(CLI::Range(68, 65535));
   CLI::Option* profile = command->add_option("--profile", flags->profile, "defaults of the stack")
                              ->check(CLI::IsMember({"linux", "rfc"}))
@@ -200,9 +204,11 @@ void RegisterPkt(CLI::App& root, int& exit_code) {
                        "that packets and calls may always be early or late (default 4)")
           ->check(CLI::Range(0, 1000));
   command
-      ->add_option("--against", flags->against,
-                   "what to test: the stack in virtual time, or Linux in real time, in a network "
-                   "namespace (needs root or user namespaces, and /dev/net/tun; 77: has not)")
+      ->add_option(
+          "--against", flags->against,
+          "what to test: the stack in virtual time, or Linux in real time, in a network "
+          "namespace (needs root or user namespaces, and /dev/net/tun; without them it ends "
+          "with 77)")
       ->check(CLI::IsMember({"stack", "kernel"}))
       ->capture_default_str();
   command->add_option("--jobs", flags->jobs, "scripts at a time, with --against kernel")

@@ -27,6 +27,14 @@ foreach(component core uv)
   install(EXPORT tapwire-${component}-targets NAMESPACE tapwire:: DESTINATION "${TAPWIRE_CMAKE_DIR}")
 endforeach()
 
+# Who links the installed libraries does not want to wait for an optimization he did not ask for.
+if(tapwire_lto_options)
+  foreach(library IN LISTS core_libraries uv_libraries)
+    install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_*
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libtapwire_${library}.a\" COMMAND_ERROR_IS_FATAL ANY)")
+  endforeach()
+endif()
+
 foreach(folder netdev stack drivers/tap)
   get_filename_component(parent "${folder}" DIRECTORY)
   install(DIRECTORY "${tapwire_SOURCE_DIR}/${folder}"

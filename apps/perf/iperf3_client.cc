@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/perf/iperf3_client.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -18,7 +19,7 @@ constexpr double kCloseTime = 1.0;
 std::string HostOf(const Endpoint& endpoint) { return endpoint.address.ToString(); }
 
 Error ConnectError(ErrorCode code, const absl::Status& status) {
-  const int number = StatusToErrno(status);
+  const int number = absl::IsNotFound(status) ? ENETUNREACH : StatusToErrno(status);  // no route
   return {code, number == 0 ? std::string(status.message()) : "", number};
 }
 

@@ -191,6 +191,14 @@ class SlabPool {
 
   const SlabPoolStats& stats() const { return stats_; }
   size_t budget_bytes() const { return budget_bytes_; }
+  size_t in_use_bytes() const;
+
+  // How full it is. Queues of user data heed this: they stop growing when memory is tight, so that
+  // what drains them still finds some: acknowledgments, and the buffers of a driver for the frames
+  // that carry them.
+  bool is_tight() const { return in_use_bytes() > budget_bytes_ / 4 * 3; }
+  bool is_nearly_full() const { return in_use_bytes() > budget_bytes_ / 8 * 7; }
+  bool is_full() const { return in_use_bytes() > budget_bytes_ / 16 * 15; }
 
   // The chunks taken so far, for devices that map the pool. Chunks are never returned while the
   // pool lives, so an id stays valid.
@@ -262,5 +270,10 @@ class SlabPool {
   std::vector<ChunkObserver> observers_;
   int next_observer_ = 0;
 };
+
+inline size_t SlabPool::in_use_bytes() const {
+  return stats_.classes[0].in_use * kSmallSlabBytes + stats_.classes[1].in_use * kLargeSlabBytes +
+         stats_.classes[2].in_use * kJumboSlabBytes;
+}
 
 }  // namespace tapwire

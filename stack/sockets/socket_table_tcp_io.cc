@@ -183,7 +183,8 @@ int64_t TcpDescriptor::Transmit(Transfer& transfer) {
   if (transfer.done > 0 && !transfer.may_block) return done;
   // Room, and yet nothing was taken: the pool is at its budget.
   const bool low = RoomBelowLowWater(*connection_) > 0;
-  return low && connection_->send_space() > 0 && transfer.done == 0 ? -ENOBUFS : -EAGAIN;
+  const bool no_memory = connection_->send_space() > 0 || connection_->is_starved();
+  return low && no_memory && transfer.done == 0 ? -ENOBUFS : -EAGAIN;
 }
 
 // ---- Readiness: tcp_poll ----

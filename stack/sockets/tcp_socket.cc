@@ -186,7 +186,7 @@ absl::StatusOr<size_t> TcpSocket::TryWrite(std::span<const uint8_t> data) {
   const size_t taken = !s.has_waiting_write() ? s.connection->SendCopy(data) : 0;
   if (taken < data.size()) s.write_blocked = true;
   if (taken > 0) return taken;
-  if (!s.has_waiting_write() && s.connection->send_space() > 0) {
+  if (!s.has_waiting_write() && (s.connection->send_space() > 0 || s.connection->is_starved())) {
     return absl::ResourceExhaustedError("tcp write: no memory left in the context's pool");
   }
   return WouldBlock();

@@ -334,7 +334,8 @@ DropReason UdpSocket::OnDatagram(PacketPtr packet, const UdpDatagramInfo& info) 
   const size_t size = packet->true_size();
   // As Linux: a datagram is taken while anything is free, so that a large one is never refused for
   // ever; the overshoot is one datagram.
-  if (s.queued_bytes >= limit) return DropReason::kUdpReceiveBufferFull;
+  const bool shed = s.queued_bytes > 0 && s.stack->pool().is_nearly_full();
+  if (s.queued_bytes >= limit || shed) return DropReason::kUdpReceiveBufferFull;
   s.queued_bytes += size;
   s.queue.Push({std::move(packet), info});
   ScheduleEvents();

@@ -60,7 +60,7 @@ void Connection::ProcessAck(const Segment& seg) {
   }
   if (fin_sent_ && snd_.una == snd_.nxt) return OnFinAcked();
   if (advanced && writer_waits_) TuneSendBuffer();
-  if (advanced && writer_waits_ && send_space() * 3 >= send_limit_) {
+  if (advanced && writer_waits_ && send_space() * 3 >= SendLimit()) {
     writer_waits_ = false;
     Notify(kWritable);
   }

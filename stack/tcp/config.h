@@ -16,6 +16,10 @@ namespace tapwire::tcp {
 // On a path this short the CPU, not a buffer, is what limits: larger ones only leave the cache.
 inline constexpr Duration kShortPath = std::chrono::microseconds(200);
 
+// What a connection may still queue, and offer as window, when the pool's memory is tight.
+inline constexpr uint32_t kTightQueue = 4096;
+inline constexpr uint32_t kTightWindow = 32 << 10;
+
 // SYN cookies (RFC 4987 §3.6), as Linux's tcp_syncookies.
 enum class SynCookieMode : uint8_t {
   kNever = 0,

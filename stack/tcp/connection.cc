@@ -170,7 +170,7 @@ void Connection::ApplyCongestionControl() {
 // Grows with cwnd while a writer waits, so that the buffer is not what limits; twice cwnd, since
 // what is acknowledged makes room only one round trip later.
 void Connection::TuneSendBuffer() {
-  if (options_->send_buffer != 0 || rtt_.srtt() <= kShortPath) return;
+  if (options_->send_buffer != 0 || rtt_.srtt() <= kShortPath || stack().pool().is_tight()) return;
   const uint64_t wanted = std::min<uint64_t>(uint64_t{2} * cc_->cwnd(), config().send_buffer_max);
   send_limit_ = std::max(send_limit_, static_cast<uint32_t>(std::min<uint64_t>(wanted, 1u << 30)));
 }
@@ -290,8 +290,25 @@ absl::Status Connection::TakeSoftError() { return std::exchange(soft_error_, abs
 
 // ---- SEND ----
 
+// When memory is tight every connection keeps what makes progress, and no more (as Linux's
+// tcp_mem): otherwise a few writers, or readers that do not read, would take it from all.
+uint32_t Connection::SendLimit() const {
+  const SlabPool& pool = stack().pool();
+  if (!pool.is_tight()) return send_limit_;
+  return pool.is_full() ? 0 : std::min(send_limit_, kTightQueue);
+}
+
 size_t Connection::send_space() const {
-  return send_queue_.size() < send_limit_ ? send_limit_ - send_queue_.size() : 0;
+  const uint32_t limit = SendLimit();
+  return send_queue_.size() < limit ? limit - send_queue_.size() : 0;
+}
+
+bool Connection::is_starved() const { return send_queue_.empty() && stack().pool().is_full(); }
+
+bool Connection::MustShedData() const {
+  const SlabPool& pool = stack().pool();
+  if (!pool.is_nearly_full()) return false;
+  return pool.is_full() || send_queue_.size() + receive_queue_.size() > kTightQueue;
 }
 
 uint32_t Connection::notsent_low_water() const {
@@ -303,7 +320,9 @@ size_t Connection::unsent_bytes() const { return UnsentBytes(); }
 
 size_t Connection::Send(BufferChain& data) {
   if (!CanQueue()) return 0;
-  const size_t n = std::min(data.size(), send_space());
+  // Its memory is taken already: some of it may always leave.
+  const size_t least = send_queue_.empty() ? kTightQueue : 0;
+  const size_t n = std::min(data.size(), std::max(send_space(), least));
   if (n < data.size()) writer_waits_ = true;
   if (n == 0) return 0;
   if (n == data.size()) {

@@ -142,6 +142,8 @@ class Connection final : public ListHook<OutputTag>,
   // Marks the last byte queued as urgent (RFC 9293 §3.8.5).
   void SendUrgent();
   size_t send_space() const;
+  // No room although nothing is on its way whose acknowledgment would make some: the pool is full.
+  bool is_starved() const;
   // OnWritable() when there is room again; a Send() that was not taken whole asks by itself.
   void RequestWritable() { writer_waits_ = true; }
   // No more is asked of the user while so much is unsent (TCP_NOTSENT_LOWAT). OnWritable() when it
@@ -255,6 +257,8 @@ class Connection final : public ListHook<OutputTag>,
   void EnterTimeWait();
   void Notify(uint8_t events);
   void ApplyBuffers();
+  uint32_t SendLimit() const;
+  bool MustShedData() const;
   void ApplyCongestionControl();
   void QueueFin();
   bool CanQueue() const;

@@ -51,6 +51,12 @@ DropReason Connection::ProcessText(Segment& seg) {
     seg.seq += old;
     ack_pending_ = ack_now_ = true;
   }
+  if (seg.payload_length > 0 && MustShedData()) {
+    stack().mib().tcp_ext.rcv_collapsed.Inc();
+    ack_pending_ = ack_now_ = true;
+    ScheduleOutput();
+    return DropReason::kTcpReceiveBufferFull;
+  }
   if (seg.seq > rcv_.nxt) return QueueOutOfOrder(seg);
   DeliverInOrder(seg);
   ScheduleOutput();
@@ -105,7 +111,7 @@ DropReason Connection::QueueOutOfOrder(Segment& seg) {
   const Seq fin_seq = seg.seq + seg.payload_length;
   const bool fin = seg.flags.fin();
   if (seg.payload_length > 0) {
-    const Reassembly::Limits limits{.max_bytes = rcv_.buffer,
+    const Reassembly::Limits limits{.max_bytes = stack().pool().is_tight() ? 0 : rcv_.buffer,
                                     .max_ranges = config().max_out_of_order_ranges};
     const Reassembly::InsertResult result =
         reassembly_->Insert(seg.seq, std::move(seg.packet), limits);
@@ -177,7 +183,9 @@ void Connection::DecideAck() {
 
 uint32_t Connection::FreeReceiveSpace() const {
   const size_t held = receive_queue_.size() + rcv_.unconsumed;
-  uint32_t free = held < rcv_.buffer ? rcv_.buffer - static_cast<uint32_t>(held) : 0;
+  const uint32_t buffer =
+      stack().pool().is_tight() ? std::min(rcv_.buffer, kTightWindow) : rcv_.buffer;
+  uint32_t free = held < buffer ? buffer - static_cast<uint32_t>(held) : 0;
   if (const Habits* linux = exact()) free = std::min(free, linux->window_limit());
   if (options_->window_clamp != 0) free = std::min(free, options_->window_clamp);
   return std::min(free, uint32_t{65535} << rcv_.wind_shift);  // what the field can say
@@ -227,7 +235,7 @@ void Connection::TuneReceiveBuffer(uint32_t consumed) {
   if (options_->receive_buffer != 0) return;
   tune_bytes_ += std::min(consumed, UINT32_MAX - tune_bytes_);
   const Duration rtt = rtt_.srtt();
-  if (rtt <= kShortPath || now() - tune_start_ < rtt) return;
+  if (rtt <= kShortPath || now() - tune_start_ < rtt || stack().pool().is_tight()) return;
   const uint64_t most = std::min<uint64_t>(config().receive_buffer_max, 1u << 30);
   const uint64_t wanted = std::min(uint64_t{2} * tune_bytes_, most);
   rcv_.buffer = std::max(rcv_.buffer, static_cast<uint32_t>(wanted));

@@ -30,7 +30,8 @@ inline constexpr uint16_t kTcpTestPort = 7;
 // Client on stack a (10.0.0.1, fd00::1), server on stack b (10.0.0.2, fd00::2).
 class TcpFixture : public ::testing::TestWithParam<IpFamily> {
  protected:
-  TcpFixture() : context_({&clock_, &random_}) {
+  explicit TcpFixture(const netdev::NetContext::Options& options = {})
+      : context_({&clock_, &random_}, options) {
     StackConfig config;
     config.duplicate_address_detection = false;
     auto pair = *netdev::CreateVethPair(context_, {});
