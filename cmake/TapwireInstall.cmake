@@ -30,7 +30,7 @@ endforeach()
 # Who links the installed libraries does not want to wait for an optimization he did not ask for.
 if(tapwire_lto_options)
   foreach(library IN LISTS core_libraries uv_libraries)
-    install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_*
+    install(CODE "execute_process(COMMAND \"${CMAKE_OBJCOPY}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_*
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libtapwire_${library}.a\" COMMAND_ERROR_IS_FATAL ANY)")
   endforeach()
 endif()
