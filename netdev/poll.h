@@ -22,8 +22,9 @@ class PollContext : public ListHook<PollContext> {
   PollContext& operator=(const PollContext&) = delete;
 
   // Takes up to `budget` (> 0) packets from the queue and hands each to Deliver(). Returns how many
-  // were taken, damaged ones included; fewer than `budget` means the queue is empty and the context
-  // is taken off the poll list, unless Poll() itself called Schedule().
+  // were taken, damaged ones included; fewer than `budget` means that the queue is empty, or that a
+  // descriptor of poll_fds() tells of what is left; the context is taken off the poll list, unless
+  // Poll() itself called Schedule().
   virtual int Poll(int budget) = 0;
 
   // Puts the context on the poll list (idempotent). Owner thread only.

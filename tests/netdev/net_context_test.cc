@@ -138,6 +138,22 @@ TEST_F(NetContextTest, FlushThatSchedulesFlushesRunsThemToo) {
   EXPECT_EQ(context.stats().rounds.value(), 1u);
 }
 
+// An accepted connection's own events, for example: what they send leaves in the same flush.
+TEST_F(NetContextTest, EventsOfEventsRunBeforeTheFlush) {
+  Hook flush([&] { log.push_back("flush"); });
+  context.Defer([&] {
+    log.push_back("accept");
+    context.ScheduleFlush(flush);
+    context.Defer([&] {
+      log.push_back("read");
+      context.Defer([&] { log.push_back("write"); });
+    });
+  });
+  EXPECT_FALSE(context.RunOnce());
+  EXPECT_THAT(log, ElementsAre("accept", "read", "write", "flush"));
+  EXPECT_EQ(context.stats().rounds.value(), 1u);
+}
+
 TEST_F(NetContextTest, DestroyedHooksAreNotFlushed) {
   auto doomed = std::make_unique<Hook>([&] { log.push_back("doomed"); });
   Hook killer([&] { doomed.reset(); });

@@ -43,6 +43,23 @@ std::vector<SlabRef> TakeAll(SlabPool& pool, SlabClass slab_class) {
   return slabs;
 }
 
+// 64 large slabs: 48 are three quarters, 56 seven eighths, 60 fifteen sixteenths.
+TEST(SlabPoolTest, TellsHowFullItIs) {
+  SlabPool pool({.budget_bytes = 64 * 16 * kKiB});
+  std::vector<SlabRef> slabs;
+  const auto fill_to = [&](size_t count) {
+    while (slabs.size() < count) slabs.push_back(pool.AllocateSlab(SlabClass::kLarge));
+    slabs.resize(count);
+    return std::vector<bool>{pool.is_tight(), pool.is_nearly_full(), pool.is_full()};
+  };
+  EXPECT_EQ(fill_to(48), (std::vector<bool>{false, false, false}));
+  EXPECT_EQ(pool.in_use_bytes(), 48 * 16 * kKiB);
+  EXPECT_EQ(fill_to(49), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(fill_to(57), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(fill_to(61), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(fill_to(10), (std::vector<bool>{false, false, false}));
+}
+
 TEST(SlabPoolTest, SlabsHaveTheirSizeAndDoNotOverlap) {
   SlabPool pool;
   for (const auto& [slab_class, size] :

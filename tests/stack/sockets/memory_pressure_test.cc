@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "stack/sockets/udp_socket.h"
 #include "tests/stack/sockets/tcp_fixture.h"
 
 namespace tapwire {
@@ -107,6 +108,49 @@ TEST_P(MemoryPressureTest, ReaderThatGoesAwayGivesItBack) {
   }
   Advance(std::chrono::seconds(1));
   EXPECT_LT(context_.pool().in_use_bytes(), kBudget / 8);
+}
+
+// Held by nobody's fault in particular.
+TEST_P(MemoryPressureTest, DataIsShedWhenThePoolIsNearlyFullAndComesAgain) {
+  Establish();
+  std::vector<SlabRef> held;
+  while (!context_.pool().is_nearly_full()) {
+    held.push_back(context_.pool().AllocateSlab(SlabClass::kLarge));
+  }
+  // A little is still taken, what goes beyond is not.
+  const std::string text(3000, 'x');
+  size_t sent = 0;
+  for (int i = 0; i < 4; ++i) {
+    const absl::StatusOr<size_t> taken = client_->TryWrite(Bytes(text));
+    ASSERT_TRUE(taken.ok());
+    sent += *taken;
+    Advance(std::chrono::seconds(1));
+  }
+  EXPECT_GT(b_->mib().tcp_ext.rcv_queue_drop.value(), 0u);
+  EXPECT_LE(server_->readable_bytes(), 9000u);
+  held.clear();
+  std::string read;
+  for (int i = 0; i < 60 && read.size() < sent; ++i) {
+    read += ReadAll(*server_);
+    Advance(std::chrono::seconds(1));
+  }
+  EXPECT_EQ(read.size(), sent);
+}
+
+TEST_P(MemoryPressureTest, UdpKeepsOneDatagramWhenThePoolIsNearlyFull) {
+  auto server = *UdpSocket::Create(*b_, {.family = GetParam()});
+  auto client = *UdpSocket::Create(*a_, {.family = GetParam()});
+  ASSERT_TRUE(server->Bind({b(), 9, 0}).ok());
+  std::vector<SlabRef> held;
+  while (!context_.pool().is_nearly_full()) {
+    held.push_back(context_.pool().AllocateSlab(SlabClass::kLarge));
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(client->Send(Bytes("x"), Endpoint{b(), 9, 0}).ok());
+    Run();
+  }
+  const UdpCounters& counters = v4() ? b_->mib().udp : b_->mib().udp6;
+  EXPECT_EQ(counters.rcvbuf_errors.value(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, MemoryPressureTest,
