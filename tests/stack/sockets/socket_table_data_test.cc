@@ -16,20 +16,12 @@ namespace {
 
 using testutil::Address;
 using testutil::AskEverything;
-using testutil::CompareWithKernel;
-using testutil::Flavour;
-using testutil::FlavourName;
 using testutil::Script;
 using testutil::Session;
 
-class SocketTableDataTest : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
- protected:
-  SocketTableDataTest() { std::signal(SIGPIPE, SIG_IGN); }
-};
+class SocketTableDataTest : public testutil::KernelComparison {};
 
-TEST_P(SocketTableDataTest, AnswersAsTheKernel) {
-  CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam()));
-}
+TEST_P(SocketTableDataTest, AnswersAsTheKernel) { Compare(); }
 
 void ReadingAndPeeking(Session& s) {
   const auto c = s.Pair();
@@ -403,14 +395,8 @@ const std::vector<Script> kScripts = {SCRIPT(ReadingAndPeeking),
                                       SCRIPT(QueuesCounted)};
 #undef SCRIPT
 
-INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableDataTest,
-                         ::testing::Combine(::testing::ValuesIn(kScripts),
-                                            ::testing::Values(Flavour::kV4, Flavour::kV6,
-                                                              Flavour::kMapped)),
-                         [](const auto& p) {
-                           return std::string(std::get<0>(p.param).name) +
-                                  FlavourName(std::get<1>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableDataTest, testutil::InEveryFlavour(kScripts),
+                         testutil::ComparisonName);
 
 }  // namespace
 }  // namespace tapwire

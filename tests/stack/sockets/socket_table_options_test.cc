@@ -16,21 +16,14 @@ namespace tapwire {
 namespace {
 
 using internal::LinuxTcpInfo;
-using testutil::CompareWithKernel;
 using testutil::Flavour;
-using testutil::FlavourName;
 using testutil::Script;
 using testutil::Session;
 using testutil::SimSockets;
 
-class SocketTableOptionsTest : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
- protected:
-  SocketTableOptionsTest() { std::signal(SIGPIPE, SIG_IGN); }
-};
+class SocketTableOptionsTest : public testutil::KernelComparison {};
 
-TEST_P(SocketTableOptionsTest, AnswersAsTheKernel) {
-  CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam()));
-}
+TEST_P(SocketTableOptionsTest, AnswersAsTheKernel) { Compare(); }
 
 struct Named {
   int level, name;
@@ -248,14 +241,8 @@ const std::vector<Script> kScripts = {
     {"InfoStates", &InfoStates},
 };
 
-INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableOptionsTest,
-                         ::testing::Combine(::testing::ValuesIn(kScripts),
-                                            ::testing::Values(Flavour::kV4, Flavour::kV6,
-                                                              Flavour::kMapped)),
-                         [](const auto& p) {
-                           return std::string(std::get<0>(p.param).name) +
-                                  FlavourName(std::get<1>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableOptionsTest, testutil::InEveryFlavour(kScripts),
+                         testutil::ComparisonName);
 
 // The C library's header is the judge of the offsets that it has, the kernel's (6.1) of the
 // numbers.

@@ -19,12 +19,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -470,6 +472,23 @@ inline void CompareWithKernel(const Script& script, Flavour flavour) {
     }
   }
   EXPECT_EQ(sim.table().size(), 0u);
+}
+
+// Base of the suites that run call scripts on the table and on the kernel.
+class KernelComparison : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
+ protected:
+  KernelComparison() { std::signal(SIGPIPE, SIG_IGN); }
+  void Compare() { CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+};
+
+inline auto InEveryFlavour(const std::vector<Script>& scripts) {
+  return ::testing::Combine(::testing::ValuesIn(scripts),
+                            ::testing::Values(Flavour::kV4, Flavour::kV6, Flavour::kMapped));
+}
+
+inline std::string ComparisonName(
+    const ::testing::TestParamInfo<std::tuple<Script, Flavour>>& info) {
+  return std::string(std::get<0>(info.param).name) + FlavourName(std::get<1>(info.param));
 }
 
 }  // namespace tapwire::testutil

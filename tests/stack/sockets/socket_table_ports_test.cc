@@ -13,20 +13,12 @@ namespace tapwire {
 namespace {
 
 using testutil::Address;
-using testutil::CompareWithKernel;
-using testutil::Flavour;
-using testutil::FlavourName;
 using testutil::Script;
 using testutil::Session;
 
-class SocketTablePortsTest : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
- protected:
-  SocketTablePortsTest() { std::signal(SIGPIPE, SIG_IGN); }
-};
+class SocketTablePortsTest : public testutil::KernelComparison {};
 
-TEST_P(SocketTablePortsTest, AnswersAsTheKernel) {
-  CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam()));
-}
+TEST_P(SocketTablePortsTest, AnswersAsTheKernel) { Compare(); }
 
 void Reuse(Session& s, int fd) { s.SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"); }
 
@@ -156,14 +148,8 @@ const std::vector<Script> kScripts = {
     SCRIPT(AcceptAfterReset), SCRIPT(AcceptAfterResetAsksForTheError)};
 #undef SCRIPT
 
-INSTANTIATE_TEST_SUITE_P(Scripts, SocketTablePortsTest,
-                         ::testing::Combine(::testing::ValuesIn(kScripts),
-                                            ::testing::Values(Flavour::kV4, Flavour::kV6,
-                                                              Flavour::kMapped)),
-                         [](const auto& p) {
-                           return std::string(std::get<0>(p.param).name) +
-                                  FlavourName(std::get<1>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Scripts, SocketTablePortsTest, testutil::InEveryFlavour(kScripts),
+                         testutil::ComparisonName);
 
 }  // namespace
 }  // namespace tapwire

@@ -16,21 +16,13 @@ namespace {
 
 using testutil::Address;
 using testutil::AskEverything;
-using testutil::CompareWithKernel;
-using testutil::Flavour;
-using testutil::FlavourName;
 using testutil::MakeAddress;
 using testutil::Script;
 using testutil::Session;
 
-class SocketTableTest : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
- protected:
-  SocketTableTest() { std::signal(SIGPIPE, SIG_IGN); }
-};
+class SocketTableTest : public testutil::KernelComparison {};
 
-TEST_P(SocketTableTest, AnswersAsTheKernel) {
-  CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam()));
-}
+TEST_P(SocketTableTest, AnswersAsTheKernel) { Compare(); }
 
 void FreshSocket(Session& s) {
   const int fd = s.Tcp();
@@ -299,14 +291,8 @@ const std::vector<Script> kScripts = {
     SCRIPT(RefusedReadFirst), SCRIPT(RefusedWriteFirst),  SCRIPT(DisconnectWithUnspec)};
 #undef SCRIPT
 
-INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableTest,
-                         ::testing::Combine(::testing::ValuesIn(kScripts),
-                                            ::testing::Values(Flavour::kV4, Flavour::kV6,
-                                                              Flavour::kMapped)),
-                         [](const auto& p) {
-                           return std::string(std::get<0>(p.param).name) +
-                                  FlavourName(std::get<1>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableTest, testutil::InEveryFlavour(kScripts),
+                         testutil::ComparisonName);
 
 }  // namespace
 }  // namespace tapwire

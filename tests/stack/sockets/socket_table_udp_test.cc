@@ -15,19 +15,13 @@ namespace {
 using testutil::Address;
 using testutil::CompareWithKernel;
 using testutil::Flavour;
-using testutil::FlavourName;
 using testutil::MakeAddress;
 using testutil::Script;
 using testutil::Session;
 
-class SocketTableUdpTest : public ::testing::TestWithParam<std::tuple<Script, Flavour>> {
- protected:
-  SocketTableUdpTest() { std::signal(SIGPIPE, SIG_IGN); }
-};
+class SocketTableUdpTest : public testutil::KernelComparison {};
 
-TEST_P(SocketTableUdpTest, AnswersAsTheKernel) {
-  CompareWithKernel(std::get<0>(GetParam()), std::get<1>(GetParam()));
-}
+TEST_P(SocketTableUdpTest, AnswersAsTheKernel) { Compare(); }
 
 int BoundUdp(Session& s) {
   const int fd = s.Udp();
@@ -249,14 +243,8 @@ const std::vector<Script> kScripts = {
     {"PiecesWithMore", &PiecesWithMore},
 };
 
-INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableUdpTest,
-                         ::testing::Combine(::testing::ValuesIn(kScripts),
-                                            ::testing::Values(Flavour::kV4, Flavour::kV6,
-                                                              Flavour::kMapped)),
-                         [](const auto& p) {
-                           return std::string(std::get<0>(p.param).name) +
-                                  FlavourName(std::get<1>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Scripts, SocketTableUdpTest, testutil::InEveryFlavour(kScripts),
+                         testutil::ComparisonName);
 
 // An AF_INET6 socket that is bound to no address serves both families (RFC 3493 §5.3).
 void DualStack(Session& s) {

@@ -56,6 +56,19 @@ class ThreadRunnerTest : public ::testing::Test {
     EXPECT_EQ(write(fd, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
   }
 
+  void RunUntilStoppedByAnotherThread() {
+    bool ran = false;
+    std::thread other([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      context_.Post([&] { ran = true; });
+      std::this_thread::sleep_for(milliseconds(20));
+      runner_->Stop();
+    });
+    runner_->Run();
+    other.join();
+    EXPECT_TRUE(ran);
+  }
+
   SystemEnvironment system_;
   CountingSink sink_;
   netdev::NetContext context_;
@@ -100,18 +113,7 @@ TEST_F(ThreadRunnerTest, IdleContextNeverWakes) {
   EXPECT_LE(runner_->stats().wakeups.value(), 1u) << "the limit of the run itself";
 }
 
-TEST_F(ThreadRunnerTest, PostAndStopFromAnotherThread) {
-  bool ran = false;
-  std::thread other([&] {
-    std::this_thread::sleep_for(milliseconds(20));
-    context_.Post([&] { ran = true; });
-    std::this_thread::sleep_for(milliseconds(20));
-    runner_->Stop();
-  });
-  runner_->Run();
-  other.join();
-  EXPECT_TRUE(ran);
-}
+TEST_F(ThreadRunnerTest, PostAndStopFromAnotherThread) { RunUntilStoppedByAnotherThread(); }
 
 TEST_F(ThreadRunnerTest, StopBeforeRunEndsTheNextRun) {
   runner_->Stop();
@@ -181,16 +183,7 @@ TEST_F(ThreadRunnerTest, BusyPollFindsAFrameWithoutBlocking) {
 
 TEST_F(ThreadRunnerTest, BusyPollEndsForPostAndStop) {
   runner_->SetBusyPoll(seconds(20));
-  bool ran = false;
-  std::thread other([&] {
-    std::this_thread::sleep_for(milliseconds(20));
-    context_.Post([&] { ran = true; });
-    std::this_thread::sleep_for(milliseconds(20));
-    runner_->Stop();
-  });
-  runner_->Run();
-  other.join();
-  EXPECT_TRUE(ran);
+  RunUntilStoppedByAnotherThread();
   EXPECT_EQ(runner_->stats().wakeups.value(), 0u);
 }
 
