@@ -24,24 +24,25 @@ uint32_t Habits::size() const { return std::max(c_.SegmentSize(), 1u); }
 
 // ---- Records ----
 
+// Those that were acknowledged say nothing any more, and half a circle later would lie.
+void Habits::ForgetOldRecords() {
+  const auto old = std::upper_bound(record_ends_.begin(), record_ends_.end(), c_.snd_.una);
+  if (old != record_ends_.begin()) record_ends_.erase(record_ends_.begin(), old);
+}
+
 void Habits::EndRecord(Seq end) {
-  // Those that were acknowledged say nothing any more.
-  const Seq una = c_.snd_.una;
-  const auto old =
-      std::find_if(record_ends_.begin(), record_ends_.end(), [una](Seq seq) { return seq > una; });
-  record_ends_.erase(record_ends_.begin(), old);
+  ForgetOldRecords();
   if (record_ends_.empty() || record_ends_.back() < end) record_ends_.push_back(end);
 }
 
-uint32_t Habits::CutAtRecord(Seq from, uint32_t length) const {
-  for (const Seq end : record_ends_) {
-    if (end > from) return std::min(length, Distance(from, end));
-  }
-  return length;
+uint32_t Habits::CutAtRecord(Seq from, uint32_t length) {
+  ForgetOldRecords();
+  const auto end = std::upper_bound(record_ends_.begin(), record_ends_.end(), from);
+  return end == record_ends_.end() ? length : std::min(length, Distance(from, *end));
 }
 
 bool Habits::IsRecordEnd(Seq at) const {
-  return std::find(record_ends_.begin(), record_ends_.end(), at) != record_ends_.end();
+  return std::binary_search(record_ends_.begin(), record_ends_.end(), at);
 }
 
 // ---- Counts and clocks ----

@@ -28,7 +28,7 @@ class Habits {
   // ---- Records ----
   void EndRecord(Seq end);
   // How much of `length` bytes from `from` on may go into one segment.
-  uint32_t CutAtRecord(Seq from, uint32_t length) const;
+  uint32_t CutAtRecord(Seq from, uint32_t length);
   bool IsRecordEnd(Seq at) const;
 
   std::vector<uint8_t> saved_syn;
@@ -75,12 +75,13 @@ class Habits {
   void Fill(TcpInfo& info) const;
 
  private:
+  void ForgetOldRecords();
   enum class Clock : uint8_t { kNone, kBusy, kWindow, kBuffer };
   void SetClock(Clock clock);
   uint32_t size() const;
 
   Connection& c_;
-  std::vector<Seq> record_ends_;
+  std::vector<Seq> record_ends_;  // ascending, all within one window
   bool exact_;
   bool reducing_ = false;
   bool probe_out_ = false;     // probe_end_ counts …
