@@ -101,7 +101,7 @@ TAPWIRE_COUNTER_STRUCT(TcpCounters, TAPWIRE_TCP_COUNTERS);
   X(paws_estab, "PAWSEstab", "Segments dropped by PAWS on established connections")                \
   X(out_of_order, "TCPOFOQueue", "Segments queued out of order")                                   \
   X(out_of_order_drop, "TCPOFODrop", "Out-of-order segments dropped for want of room")             \
-  X(rcv_collapsed, "TCPRcvQDrop", "In-order segments dropped since the receive buffer was full")   \
+  X(rcv_queue_drop, "TCPRcvQDrop", "Data dropped since the receive buffer or the pool was full")   \
   X(dsack_sent, "TCPDSACKOldSent", "Duplicates reported by D-SACK (RFC 2883)")                     \
   X(abort_on_data, "TCPAbortOnData", "Resets sent since data came after the user closed")          \
   X(abort_on_close, "TCPAbortOnClose", "Resets sent since the user closed with data unread")       \

@@ -36,9 +36,6 @@ TcpSocket::Options SocketOptionsOf(const Params& params) {
   options.nodelay = params.nodelay;
   options.max_segment = static_cast<uint16_t>(params.mss);
   options.send_buffer = options.receive_buffer = static_cast<size_t>(params.window);
-  // Linux gives a socket no less, whatever it asks for.
-  constexpr size_t kMinSendBuffer = 2304;
-  if (params.window > 0) options.send_buffer = std::max(options.send_buffer, kMinSendBuffer);
   options.tos = static_cast<uint8_t>(params.tos);
   if (IsKnownCongestionControl(params.congestion)) options.congestion_control = params.congestion;
   return options;

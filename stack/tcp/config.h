@@ -16,6 +16,9 @@ namespace tapwire::tcp {
 // On a path this short the CPU, not a buffer, is what limits: larger ones only leave the cache.
 inline constexpr Duration kShortPath = std::chrono::microseconds(200);
 
+// No send buffer is smaller: one of a few bytes would send them one by one (Linux has as much).
+inline constexpr size_t kMinSendBuffer = 2304;
+
 // What a connection may still queue, and offer as window, when the pool's memory is tight.
 inline constexpr uint32_t kTightQueue = 4096;
 inline constexpr uint32_t kTightWindow = 32 << 10;

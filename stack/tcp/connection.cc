@@ -146,7 +146,8 @@ void Connection::ApplyBuffers() {
   const Config& c = config();
   const size_t receive =
       options_->receive_buffer != 0 ? options_->receive_buffer : c.receive_buffer_initial;
-  const size_t send = options_->send_buffer != 0 ? options_->send_buffer : c.send_buffer_initial;
+  const size_t send = options_->send_buffer != 0 ? std::max(options_->send_buffer, kMinSendBuffer)
+                                                 : c.send_buffer_initial;
   const auto wanted = static_cast<uint32_t>(std::min<size_t>(receive, 1u << 30));
   // Never smaller than what was promised (SHLD-14: the edge does not move left).
   rcv_.buffer = state_ == State::kClosed ? wanted : std::max(wanted, Distance(rcv_.nxt, rcv_.adv));

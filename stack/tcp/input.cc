@@ -122,7 +122,7 @@ void Connection::TrimToWindow(Segment& seg) {
   seg.payload_length -= excess;
   seg.packet->Trim(seg.payload_length);
   if (seg.payload_length == 0) {
-    stack().mib().tcp_ext.rcv_collapsed.Inc();
+    stack().mib().tcp_ext.rcv_queue_drop.Inc();
     stack().Drop(nullptr, DropReason::kTcpReceiveBufferFull);
   }
   ack_pending_ = ack_now_ = true;  // a window probe, or a peer that believes in more room

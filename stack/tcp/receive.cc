@@ -52,7 +52,7 @@ DropReason Connection::ProcessText(Segment& seg) {
     ack_pending_ = ack_now_ = true;
   }
   if (seg.payload_length > 0 && MustShedData()) {
-    stack().mib().tcp_ext.rcv_collapsed.Inc();
+    stack().mib().tcp_ext.rcv_queue_drop.Inc();
     ack_pending_ = ack_now_ = true;
     ScheduleOutput();
     return DropReason::kTcpReceiveBufferFull;
