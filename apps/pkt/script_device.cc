@@ -18,6 +18,14 @@ constexpr uint16_t kIpv4Type = 0x0800, kIpv6Type = 0x86dd;
 ScriptDevice::ScriptDevice(netdev::NetContext& context, uint32_t mtu)
     : NetDevice(context, {.name = "pkt0", .mac = kMac, .mtu = mtu}) {}
 
+StackConfig ScriptDevice::QuietStack() {
+  StackConfig config;
+  config.duplicate_address_detection = false;
+  config.announce_addresses = false;
+  config.link_local_address = false;
+  return config;
+}
+
 bool ScriptDevice::Inject(std::span<const uint8_t> datagram) {
   std::vector<uint8_t> frame(kLinkHeaderLength);
   kMac.CopyTo(frame.data());

@@ -12,6 +12,7 @@
 #include "apps/pkt/host.h"
 #include "netdev/device.h"
 #include "netdev/wire/mac_address.h"
+#include "stack/config.h"
 
 namespace tapwire::pkt {
 
@@ -22,6 +23,9 @@ class ScriptDevice final : public netdev::NetDevice {
   static constexpr MacAddress kPeerMac{0x02, 0, 0, 0, 0, 0x02};
 
   ScriptDevice(netdev::NetContext& context, uint32_t mtu);
+
+  // For a stack on it that sends nothing of its own accord.
+  static StackConfig QuietStack();
 
   absl::string_view kind() const override { return "script"; }
 

@@ -10,19 +10,6 @@
 #include "stack/udp/udp.h"
 
 namespace tapwire::pkt {
-namespace {
-
-StackConfig QuietConfig() {
-  StackConfig config;
-  // Nothing on the link that the script did not ask for.
-  config.duplicate_address_detection = false;
-  config.announce_addresses = false;
-  config.link_local_address = false;
-  return config;
-}
-
-}  // namespace
-
 std::optional<IpVersion> ParseIpVersion(absl::string_view text) {
   if (text == "ipv4") return IpVersion::kIpv4;
   if (text == "ipv6") return IpVersion::kIpv6;
@@ -37,7 +24,7 @@ NetSetup::NetSetup()
 
 World::World(const NetSetup& setup, const tcp::Config& config, Waiter& waiter)
     : context_(Environment{.clock = &clock_, .random = &random_}) {
-  stack_ = std::make_unique<Stack>(context_, QuietConfig());
+  stack_ = std::make_unique<Stack>(context_, ScriptDevice::QuietStack());
   tcp::Tcp::Install(*stack_, config);
   Udp::Install(*stack_);
   sockets_ = std::make_unique<SocketTable>(*stack_, waiter);

@@ -25,15 +25,6 @@ constexpr Duration kLongestSilence = std::chrono::hours(48);
 // A script has one or two; the limit is for what is no script.
 constexpr size_t kMostAddresses = 64;
 
-StackConfig QuietConfig() {
-  StackConfig config;
-  // Nothing on the link that the script did not ask for.
-  config.duplicate_address_detection = false;
-  config.announce_addresses = false;
-  config.link_local_address = false;
-  return config;
-}
-
 std::optional<IpAddress> DestinationOf(std::span<const uint8_t> datagram) {
   const auto v4 = wire::Ipv4Header::Parse(datagram);
   if (v4 && v4->version() == 4) return v4->destination();
@@ -65,7 +56,7 @@ Host::Host(const Flags& flags, const std::string& settings_path)
       settings_(settings_path),
       context_(Environment{.clock = &clock_, .random = &random_}),
       waiter_(context_, clock_),
-      stack_(std::make_unique<Stack>(context_, QuietConfig())) {
+      stack_(std::make_unique<Stack>(context_, pkt::ScriptDevice::QuietStack())) {
   tcp::Tcp::Install(*stack_, flags.tcp);
   Udp::Install(*stack_);
   sockets_ = std::make_unique<SocketTable>(
