@@ -81,7 +81,7 @@ TEST_F(TapDeviceTest, LoneFramesAreReadOnceMostOfTheTime) {
   EXPECT_THAT(sink_.packets, SizeIs(116));
   // A burst: nothing is lost, and from then on it is looked for again.
   sink_.packets.clear();
-  for (int i = 0; i < 10; ++i) FromKernel({}, PlainFrame(60 + i));
+  for (size_t i = 0; i < 10; ++i) FromKernel({}, PlainFrame(60 + i));
   for (int i = 0; i < 4; ++i) RunReadable();
   ASSERT_THAT(sink_.packets, SizeIs(10));
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(sink_.packets[i]->length(), 60 + i);
