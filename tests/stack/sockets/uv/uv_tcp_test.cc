@@ -260,10 +260,11 @@ TEST_P(UvTcpTest, ThousandIdleConnectionsNeverWakeTheLoop) {
   };
   // Group reports and the last acknowledgments.
   uint64_t before = 0;
-  for (int i = 0; i < 50 && before != runner_->stats().wakeups(); ++i) {
+  int rounds = 0;
+  do {
     before = runner_->stats().wakeups();
     run_for(1200);
-  }
+  } while (before != runner_->stats().wakeups() && ++rounds < 50);
   const uint64_t batches = runner_->stats().batches.value();
   run_for(500);
   EXPECT_EQ(runner_->stats().wakeups(), before);
