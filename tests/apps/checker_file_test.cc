@@ -230,6 +230,11 @@ TEST_F(CheckerOracleTest, TsharkAcceptsWhatTheCheckerAccepts) {
           .Ipv6({.source = kA6, .destination = kB6.SolicitedNode(), .hop_limit = 255})
           .NeighborSolicitation({.target = kB6, .link_address = kMacA})
           .Build(),
+      // An ephemeral port that tshark gives to AMS, which takes this payload for a short header.
+      Ip4({})
+          .Tcp({.source_port = 48898, .destination_port = 5201, .flags = "A"})
+          .Payload(Pattern(32))
+          .Build(),
   };
   ExpectSameVerdict(frames, "_ws.malformed || _ws.expert.severity == error");
 }

@@ -20,6 +20,10 @@ constexpr const char* kVerify =
     " -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE"
     " -o ip.defragment:TRUE -o ipv6.defragment:TRUE";
 
+// What ports carry stays bytes: an ephemeral port may be one that tshark gives to a protocol (48898
+// is AMS), which then finds the payload malformed.
+constexpr const char* kPayloadIsData = " -d tcp.port==1-65535,data -d udp.port==1-65535,data";
+
 std::vector<std::string> Lines(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
@@ -39,8 +43,8 @@ bool HaveTshark() { return std::system("command -v tshark >/dev/null 2>&1") == 0
 
 std::vector<std::string> TsharkFields(const std::string& path,
                                       const std::vector<std::string>& fields) {
-  std::string command =
-      absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify, " -T fields");
+  std::string command = absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify,
+                                     kPayloadIsData, " -T fields");
   for (const std::string& field : fields) absl::StrAppend(&command, " -e ", field);
   return Lines(command + " 2>/dev/null");
 }
@@ -48,8 +52,8 @@ std::vector<std::string> TsharkFields(const std::string& path,
 std::vector<uint64_t> TsharkSelect(const std::string& path, const std::string& filter) {
   std::vector<uint64_t> frames;
   for (const std::string& line :
-       Lines(absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify, " -Y '", filter,
-                          "' -T fields -e frame.number 2>/dev/null"))) {
+       Lines(absl::StrCat("HOME=/nonexistent tshark -n -r '", path, "'", kVerify, kPayloadIsData,
+                          " -Y '", filter, "' -T fields -e frame.number 2>/dev/null"))) {
     uint64_t number = 0;
     EXPECT_TRUE(absl::SimpleAtoi(line, &number)) << line;
     frames.push_back(number);
