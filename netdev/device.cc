@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Administrative state, link state, filters, statistics and observers of a device.
+// Administrative state, link state, statistics and observers of a device.
 //
 //   registration   new -> registered -> left        (Registry; a device is registered once)
 //   administrative down <-> up                      (Up, Down; only while registered)
@@ -7,18 +7,13 @@
 //
 // A device carries frames when it is registered, up and has carrier. Changes do not nest: an
 // observer of kGoingDown that unregisters the device gets its way after kDown.
-//
-// Features: one run of the update takes (features & ~hw_features) | wanted_features, lets the
-// driver remove what it cannot do, applies the dependency rules and, if the result differs from the
-// active set, has the driver put it into effect.
 #include "netdev/device.h"
 
-#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "netdev/base/log.h"
 #include "netdev/base/status_util.h"
 #include "netdev/registry.h"
 #include "netdev/tx_queue.h"
@@ -35,7 +30,9 @@ class ObserverCursor final : public NetdevObserver {
   void OnNetdevEvent(NetDevice& /*device*/, NetdevEvent /*event*/) override {}
 };
 
-void NotifyAll(ObserverList& observers, NetDevice& device, NetdevEvent event) {
+// Calls visit(observer) for each until it returns false.
+template <typename Visit>
+void ForEachObserver(ObserverList& observers, Visit visit) {
   if (observers.empty()) return;
   ObserverCursor cursor;
   observers.PushFront(cursor);
@@ -48,8 +45,24 @@ void NotifyAll(ObserverList& observers, NetDevice& device, NetdevEvent event) {
     } else {
       observers.Insert(*next, cursor);
     }
-    observer.OnNetdevEvent(device, event);
+    if (!visit(observer)) return;
   }
+}
+
+void NotifyAll(ObserverList& observers, NetDevice& device, NetdevEvent event) {
+  ForEachObserver(observers, [&](NetdevObserver& observer) {
+    observer.OnNetdevEvent(device, event);
+    return true;
+  });
+}
+
+absl::Status AskAll(ObserverList& observers, NetDevice& device, NetdevEvent event) {
+  absl::Status status;
+  ForEachObserver(observers, [&](NetdevObserver& observer) {
+    status = observer.MayChange(device, event);
+    return status.ok();
+  });
+  return status;
 }
 
 MacAddress RandomMac(Random& random) {
@@ -68,6 +81,8 @@ absl::string_view TxResultName(TxResult result) {
       return "sent";
     case TxResult::kQueued:
       return "queued";
+    case TxResult::kCongested:
+      return "congested";
     case TxResult::kNoBuffer:
       return "no-buffer";
     case TxResult::kNoRoute:
@@ -102,8 +117,32 @@ absl::string_view NetdevEventName(NetdevEvent event) {
       return "feat-change";
     case NetdevEvent::kUnregister:
       return "unregister";
+    case NetdevEvent::kPreTypeChange:
+      return "pre-type-change";
+    case NetdevEvent::kNotifyPeers:
+      return "notify-peers";
+    case NetdevEvent::kBondingFailover:
+      return "bonding-failover";
+    case NetdevEvent::kResendIgmp:
+      return "resend-igmp";
   }
   return "unknown";
+}
+
+absl::string_view OperStateName(OperState state) {
+  switch (state) {
+    case OperState::kDown:
+      return "DOWN";
+    case OperState::kLowerLayerDown:
+      return "LOWERLAYERDOWN";
+    case OperState::kTesting:
+      return "TESTING";
+    case OperState::kDormant:
+      return "DORMANT";
+    case OperState::kUp:
+      return "UP";
+  }
+  return "UNKNOWN";
 }
 
 NetDevice::NetDevice(NetContext& context, Init init)
@@ -113,6 +152,7 @@ NetDevice::NetDevice(NetContext& context, Init init)
       mtu_(init.mtu),
       min_mtu_(init.min_mtu),
       max_mtu_(init.max_mtu),
+      link_type_(init.link_type),
       tx_queue_(std::make_unique<TxQueue>(*this)) {}
 
 NetDevice::~NetDevice() = default;
@@ -135,7 +175,7 @@ absl::Status NetDevice::Up() {
   absl::Status status = OnUp();
   in_transition_ = false;
   if (status.ok()) {
-    OnRxModeChange();
+    RxModeChanged();
     context_.PollFdsChanged();
     Notify(NetdevEvent::kUp);
   } else {
@@ -179,7 +219,8 @@ absl::Status NetDevice::SetMtu(uint32_t mtu) {
 
 absl::Status NetDevice::SetMac(const MacAddress& mac) {
   if (!mac.IsUnicast()) {
-    return absl::InvalidArgumentError(
+    return ErrnoStatus(
+        EADDRNOTAVAIL,
         absl::StrCat(name_, ": ", mac.ToString(),
                      " cannot be the address of a device; use one that is neither zero nor "
                      "a group address"));
@@ -188,99 +229,38 @@ absl::Status NetDevice::SetMac(const MacAddress& mac) {
   TW_RETURN_IF_ERROR(OnSetMac(mac));
   mac_ = mac;
   Notify(NetdevEvent::kChangeAddr);
+  return AskObservers(NetdevEvent::kChangeAddr);
+}
+
+absl::Status NetDevice::ChangeLinkType(LinkType type) {
+  if (type == link_type_) return absl::OkStatus();
+  TW_RETURN_IF_ERROR(AskObservers(NetdevEvent::kPreTypeChange));
+  Notify(NetdevEvent::kPreTypeChange);
+  link_type_ = type;
   return absl::OkStatus();
 }
 
-void NetDevice::SetCarrier(bool on) {
-  if (carrier_ == on) return;
-  carrier_ = on;
-  if (!on) tx_queue_->Purge(DropReason::kTxCarrierOff);
+// RFC 2863 §3.1.14, in Linux's order of precedence.
+OperState NetDevice::oper_state() const {
+  if (!up_) return OperState::kDown;
+  if (testing_) return OperState::kTesting;
+  if (!carrier_) {
+    return parent_ifindex() == ifindex_ ? OperState::kDown : OperState::kLowerLayerDown;
+  }
+  return dormant_ ? OperState::kDormant : OperState::kUp;
+}
+
+void NetDevice::SetLinkFlag(bool& flag, bool on) {
+  if (flag == on) return;
+  flag = on;
+  if (!carrier_) tx_queue_->Purge(DropReason::kTxCarrierOff);
   // During Up() and Down() the event of that change tells everything.
   if (up_ && !in_transition_) Notify(NetdevEvent::kChange);
 }
 
-void NetDevice::RxModeChanged() {
-  if (up_) OnRxModeChange();
-}
-
-void NetDevice::AddMulticast(const MacAddress& group) {
-  for (Multicast& entry : multicast_) {
-    if (entry.group == group) {
-      ++entry.references;
-      return;
-    }
-  }
-  multicast_.push_back({.group = group, .references = 1});
-  RxModeChanged();
-}
-
-void NetDevice::RemoveMulticast(const MacAddress& group) {
-  const auto entry =
-      std::find_if(multicast_.begin(), multicast_.end(),
-                   [&](const Multicast& candidate) { return candidate.group == group; });
-  if (entry == multicast_.end() || --entry->references > 0) return;
-  multicast_.erase(entry);
-  RxModeChanged();
-}
-
-bool NetDevice::HasMulticast(const MacAddress& group) const {
-  return std::any_of(multicast_.begin(), multicast_.end(),
-                     [&](const Multicast& entry) { return entry.group == group; });
-}
-
-void NetDevice::SetPromiscuous(bool on) {
-  const bool before = is_promiscuous();
-  if (on) {
-    ++promiscuity_;
-  } else if (promiscuity_ > 0) {
-    --promiscuity_;
-  }
-  if (before != is_promiscuous()) RxModeChanged();
-}
-
-bool NetDevice::Accepts(const MacAddress& destination) const {
-  if (destination == mac_ || is_promiscuous()) return true;
-  if (!destination.IsMulticast()) return false;
-  return destination.IsBroadcast() || HasMulticast(destination);
-}
-
-FeatureSet NetDevice::RequestFeatures(FeatureSet mask, FeatureSet values) {
-  const FeatureSet fixed = mask & ~hw_features_;
-  mask &= hw_features_;
-  wanted_features_ = (wanted_features_ & ~mask) | (values & mask);
-  UpdateFeatures();
-  return fixed;
-}
-
-void NetDevice::UpdateFeatures() {
-  if (RecomputeFeatures()) Notify(NetdevEvent::kFeatChange);
-}
-
-bool NetDevice::RecomputeFeatures() {
-  // What users cannot change is carried over from the current state.
-  const FeatureSet base = (features_ & ~hw_features_) | wanted_features_;
-  const FeatureSet candidate = FixDependencies(FixFeatures(base));
-  if (candidate == features_) return false;
-  if (absl::Status status = SetFeatures(candidate); !status.ok()) {
-    TW_LOG(kError) << name_ << ": could not set features to " << FeatureSetToString(candidate)
-                   << ": " << status.ToString();
-    return true;  // the driver may have changed some of them
-  }
-  features_ = candidate;
-  return true;
-}
-
-void NetDevice::PrepareForRegistration() {
-  queueless_ = is_queueless();
-  hw_features_ |= kSoftFeatures | FeatureSet{Feature::kGroFragList, Feature::kGroUdpFwd};
-  features_ |= kSoftFeatures;
-  wanted_features_ = features_ & hw_features_;
-  for (FeatureSet* set : {&hw_features_, &vlan_features_, &hw_enc_features_}) {
-    if (set->Has(Feature::kTso)) *set |= Feature::kTsoMangleId;
-  }
-  vlan_features_ |= Feature::kHighDma;
-  hw_enc_features_ |= FeatureSet{Feature::kSg, Feature::kGsoPartial};
-}
+void NetDevice::SetCarrier(bool on) { SetLinkFlag(carrier_, on); }
+void NetDevice::SetDormant(bool on) { SetLinkFlag(dormant_, on); }
+void NetDevice::SetTesting(bool on) { SetLinkFlag(testing_, on); }
 
 absl::Status NetDevice::CheckRegistrable() const {
   if (registration_ != Registration::kNew) {
@@ -343,6 +323,12 @@ void NetDevice::Notify(NetdevEvent event) {
   if (registration_ != Registration::kNew) {
     NotifyAll(context_.registry().observers_, *this, event);
   }
+}
+
+absl::Status NetDevice::AskObservers(NetdevEvent event) {
+  TW_RETURN_IF_ERROR(AskAll(observers_, *this, event));
+  if (registration_ == Registration::kNew) return absl::OkStatus();
+  return AskAll(context_.registry().observers_, *this, event);
 }
 
 }  // namespace tapwire::netdev

@@ -178,8 +178,10 @@ class FaultInjector::Lane final : public Timer {
 
   void Emit(PacketPtr packet) {
     stats_.passed.Inc();
-    if (direction_ == TapDirection::kReceive)
-      return device_.context().EnqueueBacklog(std::move(packet), device_);
+    if (direction_ == TapDirection::kReceive) {
+      device_.context().EnqueueBacklog(std::move(packet), device_);
+      return;
+    }
     if (device_.lower_ == nullptr) return Drop(std::move(packet), DropReason::kTxDeviceDown);
     // A loss below is counted there.
     static_cast<void>(TxPath::Transmit(std::move(packet), *device_.lower_));
@@ -261,6 +263,10 @@ absl::StatusOr<FaultInjector*> FaultInjector::Create(NetContext& context, NetDev
     lower.ClearRxHandler();
     return added.status();
   }
+  if (absl::Status status = lower.LinkUpper(*raw); !status.ok()) {
+    context.registry().Unregister(*raw);
+    return status;
+  }
   lower.AddObserver(*raw);
   return raw;
 }
@@ -275,6 +281,10 @@ absl::Status FaultInjector::SetReceive(const FaultSettings& settings) {
   TW_RETURN_IF_ERROR(settings.Validate());
   receive_->set_settings(settings);
   return absl::OkStatus();
+}
+
+uint32_t FaultInjector::parent_ifindex() const {
+  return lower_ != nullptr ? lower_->ifindex() : ifindex();
 }
 
 const FaultSettings& FaultInjector::transmit() const { return transmit_->settings(); }

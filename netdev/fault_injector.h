@@ -72,6 +72,7 @@ class FaultInjector final : public NetDevice, private NetdevObserver {
   ~FaultInjector() override;
 
   absl::string_view kind() const override { return "fault"; }
+  uint32_t parent_ifindex() const override;
 
   // Frames that wait already keep their time.
   absl::Status SetTransmit(const FaultSettings& settings);

@@ -90,8 +90,16 @@ struct DependencyRule {
   FeatureSet drop;
 };
 
+template <size_t kRules>
+FeatureSet Apply(const DependencyRule (&rules)[kRules], FeatureSet set) {
+  for (const DependencyRule& rule : rules) {
+    if (rule.broken(set)) set &= ~rule.drop;
+  }
+  return set;
+}
+
 // Order matters: kTso that leaves for want of a checksum takes kTsoMangleId along.
-constexpr DependencyRule kDependencyRules[] = {
+constexpr DependencyRule kTransmitRules[] = {
     // Generic checksumming includes the others; a device must not claim both ways.
     {[](FeatureSet s) { return s.Has(Feature::kHwCsum); }, {Feature::kIpCsum, Feature::kIpv6Csum}},
     // Segments share payload fragments.
@@ -109,6 +117,17 @@ constexpr DependencyRule kDependencyRules[] = {
     // ECN handling is a manner of segmenting, not a kind of its own.
     {[](FeatureSet s) { return (s & kAllTso) == Feature::kTsoEcn; }, Feature::kTsoEcn},
     {[](FeatureSet s) { return !s.Has(Feature::kSg); }, Feature::kGso},
+};
+
+// A device merges received frames in one way, and only in a way that what it does beside it allows:
+// a reversible merge needs verified checksums, no merge keeps a frame check sequence per frame.
+constexpr DependencyRule kReceiveRules[] = {
+    {[](FeatureSet s) { return !s.Has(Feature::kRxCsum); }, Feature::kGroHw},
+    {[](FeatureSet s) { return s.Has(Feature::kRxFcs); }, Feature::kLro},
+    {[](FeatureSet s) { return s.Has(Feature::kRxFcs); }, Feature::kGroHw},
+    {[](FeatureSet s) { return s.Has(Feature::kGroHw); }, Feature::kLro},
+    {[](FeatureSet s) { return !ChecksumsBothFamilies(s); }, Feature::kHwTlsTx},
+    {[](FeatureSet s) { return !s.Has(Feature::kRxCsum); }, Feature::kHwTlsRx},
     {[](FeatureSet s) { return !ChecksumsBothFamilies(s); }, Feature::kGsoUdpL4},
 };
 
@@ -138,11 +157,25 @@ std::string FeatureSetToString(FeatureSet set) {
   return text;
 }
 
-FeatureSet FixDependencies(FeatureSet set) {
-  for (const DependencyRule& rule : kDependencyRules) {
-    if (rule.broken(set)) set &= ~rule.drop;
-  }
-  return set;
+FeatureSet FixDependencies(FeatureSet set, FeatureSet gso_partial) {
+  set = Apply(kTransmitRules, set);
+  if (!set.Has(Feature::kGsoPartial)) set &= ~gso_partial;
+  return Apply(kReceiveRules, set);
+}
+
+FeatureSet IncrementFeatures(FeatureSet all, FeatureSet one, FeatureSet mask) {
+  if (mask.Has(Feature::kHwCsum)) mask |= kCsumMask;
+  mask |= Feature::kVlanChallenged;  // no upper device can lift it
+  all |= one & (kOneForAll | kCsumMask) & mask;
+  all &= one | ~kAllForAll;
+  if (all.Has(Feature::kHwCsum)) all &= ~FeatureSet{Feature::kIpCsum, Feature::kIpv6Csum};
+  return all;
+}
+
+FeatureSet BaseFeatures(FeatureSet features) { return (features & ~kOneForAll) | kAllForAll; }
+
+FeatureSet AddTsoFeatures(FeatureSet features, FeatureSet mask) {
+  return IncrementFeatures(features, kAllTso | kAllForAll, mask);
 }
 
 FeatureSet IntersectFeatures(FeatureSet a, FeatureSet b) {

@@ -133,7 +133,25 @@ inline constexpr FeatureSet kGsoMask =
 inline constexpr FeatureSet kGsoSoftware =
     kAllTso |
     FeatureSet{Feature::kGsoSctp, Feature::kGsoUdpL4, Feature::kGsoFragList, Feature::kGsoAccEcn};
+inline constexpr FeatureSet kGsoEncapAll{Feature::kGsoGre,       Feature::kGsoGreCsum,
+                                         Feature::kGsoIpxip4,    Feature::kGsoIpxip6,
+                                         Feature::kGsoUdpTunnel, Feature::kGsoUdpTunnelCsum};
+// How IncrementFeatures() folds a lower device into an upper one: OR, AND; all other bits stay.
+inline constexpr FeatureSet kOneForAll =
+    kGsoSoftware | FeatureSet{Feature::kGsoRobust, Feature::kSg, Feature::kHighDma,
+                              Feature::kFragList, Feature::kVlanChallenged};
+inline constexpr FeatureSet kAllForAll{Feature::kNocacheCopy, Feature::kFso};
+// Not wanted above: off below.
+inline constexpr FeatureSet kUpperDisables{Feature::kLro};
+// Always changeable by users: on, and off, by default.
 inline constexpr FeatureSet kSoftFeatures{Feature::kGso, Feature::kGro};
+inline constexpr FeatureSet kSoftFeaturesOff{Feature::kGroFragList, Feature::kGroUdpFwd};
+inline constexpr FeatureSet kVlanOffloads{Feature::kHwVlanCtagTx,     Feature::kHwVlanCtagRx,
+                                          Feature::kHwVlanCtagFilter, Feature::kHwVlanStagTx,
+                                          Feature::kHwVlanStagRx,     Feature::kHwVlanStagFilter};
+// Requests that name these are refused.
+inline constexpr FeatureSet kNeverChange{Feature::kVlanChallenged};
+inline constexpr FeatureSet kEthtoolBits = ~kNeverChange;
 
 // The ethtool string of a bit position 0..63; empty for unused positions and for kGsoUdp.
 absl::string_view FeatureName(int position);
@@ -144,8 +162,17 @@ std::string FeatureSetToString(FeatureSet set);
 
 // Drops every feature whose prerequisites are missing from `set`. The rules run in
 // a fixed order, each on the result of the one before; a second pass changes
-// nothing.
-FeatureSet FixDependencies(FeatureSet set);
+// nothing. `gso_partial` are the kinds of segmentation that need kGsoPartial.
+FeatureSet FixDependencies(FeatureSet set, FeatureSet gso_partial = {});
+
+// Folds a lower device's set `one` into an upper device's accumulating set `all`: kOneForAll and
+// checksum bits are added as far as `mask` has them, kAllForAll bits must be in both, all others
+// stay as they are in `all`. The mask never removes what `all` has.
+FeatureSet IncrementFeatures(FeatureSet all, FeatureSet one, FeatureSet mask);
+// What to start from before folding lower devices: without kOneForAll, with kAllForAll.
+FeatureSet BaseFeatures(FeatureSet features);
+// Lets a software device keep segmentation for the last device on the way.
+FeatureSet AddTsoFeatures(FeatureSet features, FeatureSet mask);
 
 // What two devices can both do: set intersection, except that generic checksumming
 // (kHwCsum) on one side stands for kIpCsum and kIpv6Csum as well.

@@ -16,16 +16,17 @@ constexpr uint32_t kLoopbackMtu = 65536;  // Linux
 class Loopback final : public NetDevice {
  public:
   Loopback(NetContext& context, std::string name)
-      : NetDevice(context,
-                  Init{.name = std::move(name), .mtu = kLoopbackMtu, .max_mtu = kLoopbackMtu}) {
+      : NetDevice(context, Init{.name = std::move(name),
+                                .mtu = kLoopbackMtu,
+                                .max_mtu = kLoopbackMtu,
+                                .link_type = LinkType::kLoopback}) {
     set_mac(MacAddress());
-    set_features(kVirtualDeviceFeatures);
-    set_hw_features(kAllTso | FeatureSet(Feature::kGsoUdpL4));
+    set_features(kVirtualDeviceFeatures | FeatureSet{Feature::kVlanChallenged, Feature::kLoopback});
+    set_hw_features(kGsoSoftware);
     set_vlan_features(kVirtualDeviceFeatures);
   }
 
   absl::string_view kind() const override { return "loopback"; }
-  bool is_loopback() const override { return true; }
 
  protected:
   absl::Status OnSetMac(const MacAddress& /*mac*/) override {

@@ -60,6 +60,11 @@ absl::Status Registry::Add(std::unique_ptr<NetDevice> device) {
   }
   TW_RETURN_IF_ERROR(device->CheckRegistrable());
 
+  TW_RETURN_IF_ERROR(device->OnInit());
+  if (absl::Status status = device->CheckVlanFilter(); !status.ok()) {
+    device->OnUninit();
+    return status;
+  }
   NetDevice& added = *device;
   added.PrepareForRegistration();
   added.ifindex_ = static_cast<uint32_t>(by_index_.size());
@@ -84,6 +89,7 @@ void Registry::Unregister(NetDevice& device) {
   unregistered_.push_back(std::move(by_index_[device.ifindex_]));
   device.Notify(NetdevEvent::kUnregister);
   device.OnUnregister();
+  device.UnlinkAll();
 }
 
 void Registry::DestroyUnregistered() {

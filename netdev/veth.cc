@@ -13,12 +13,16 @@
 namespace tapwire::netdev {
 namespace {
 
+// A tag crosses in the metadata, where the receive core would put it anyway.
+constexpr FeatureSet kTagOffloads{Feature::kHwVlanCtagTx, Feature::kHwVlanCtagRx,
+                                  Feature::kHwVlanStagTx, Feature::kHwVlanStagRx};
+
 class Veth final : public NetDevice {
  public:
   Veth(NetContext& context, Init init, bool offloads) : NetDevice(context, std::move(init)) {
     if (offloads) {
-      set_features(kVirtualDeviceFeatures);
-      set_hw_features(kVirtualDeviceFeatures);
+      set_features(kVirtualDeviceFeatures | kTagOffloads);
+      set_hw_features(kVirtualDeviceFeatures | kTagOffloads);
       set_vlan_features(kVirtualDeviceFeatures);
     }
     SetCarrier(false);

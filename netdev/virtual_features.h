@@ -8,7 +8,7 @@
 namespace tapwire::netdev {
 
 inline constexpr FeatureSet kVirtualDeviceFeatures =
-    kAllTso | FeatureSet{Feature::kSg,  Feature::kHighDma,  Feature::kHwCsum,   Feature::kRxCsum,
-                         Feature::kGso, Feature::kGsoUdpL4, Feature::kGsoAccEcn};
+    kGsoSoftware |
+    FeatureSet{Feature::kSg, Feature::kHighDma, Feature::kHwCsum, Feature::kRxCsum, Feature::kGso};
 
 }  // namespace tapwire::netdev

@@ -13,6 +13,7 @@
 #include "netdev/base/status_util.h"
 #include "netdev/csum_offload.h"
 #include "netdev/frame_headers.h"
+#include "netdev/gro.h"
 #include "netdev/gso.h"
 #include "netdev/net_context.h"
 
@@ -232,14 +233,14 @@ void TapDevice::ClaimFeatures() {
   set_vlan_features(tx);
 }
 
-absl::Status TapDevice::SetFeatures(FeatureSet features) {
+absl::StatusOr<TapDevice::FeatureOutcome> TapDevice::SetFeatures(FeatureSet features) {
   const TapOffloads wanted = {.csum = features.Has(Feature::kRxCsum),
                               .tso = features.Has(Feature::kGroHw) && allow_tso_,
                               .uso = features.Has(Feature::kGroHw) && allow_uso_};
   if (!gone_ && wanted != rx_offloads_) {
     rx_offloads_ = SetTapOffloads(link_, wanted);
   }
-  return absl::OkStatus();
+  return FeatureOutcome::kApply;
 }
 
 absl::Status TapDevice::OnSetMac(const MacAddress& mac) {
@@ -529,6 +530,9 @@ void TapDevice::ForEachDriverStat(
   for (const auto& [err, count] : write_errors_) {
     visitor(absl::StrCat("tx_errno_", ErrnoName(err)), count);
   }
+  std::vector<const netdev::Gro*> merging;
+  for (const std::unique_ptr<TapQueue>& queue : queues_) merging.push_back(queue->gro());
+  netdev::ForEachGroStat(merging, visitor);
 }
 
 }  // namespace tapwire::drivers

@@ -95,7 +95,7 @@ class TapDevice final : public netdev::NetDevice {
   void OnDown() override;
   absl::Status OnSetMac(const MacAddress& mac) override;
   netdev::FeatureSet FixFeatures(netdev::FeatureSet wanted) override { return wanted & ~refused_; }
-  absl::Status SetFeatures(netdev::FeatureSet features) override;
+  absl::StatusOr<FeatureOutcome> SetFeatures(netdev::FeatureSet features) override;
   netdev::TxResult StartXmit(PacketPtr packet, bool more) override;
 
  private:

@@ -27,6 +27,7 @@
   X(kLinkDeviceDown, "link_device_down", "Frame arrived on a device that is down")                     \
   X(kLinkNoSink, "link_no_sink", "No protocol registered on the device")                               \
   X(kLinkBacklogFull, "link_backlog_full", "Receive backlog at its limit")                             \
+  X(kLinkBroadcastQueueFull, "link_broadcast_queue_full", "Broadcast queue of the device's macvlans at its limit") \
   X(kLinkUpperDown, "link_upper_down", "The upper device that owns the frame is down")                 \
   X(kLinkHandlerLoop, "link_handler_loop", "Upper devices hand the frame on in a circle")              \
   X(kLinkNoBuffer, "link_no_buffer", "Buffer pool at its budget on receive")                           \
@@ -85,6 +86,9 @@
   X(kIpv4ForwardingOff, "ipv4_forwarding_off", "Would have to be forwarded, and forwarding is off (RFC 1122 §3.3.4.2)") \
   X(kIpv4FragmentationNeeded, "ipv4_frag_needed", "Larger than the path MTU with DF set (RFC 1191 §4)") \
   X(kIpv4DirectedBroadcast, "ipv4_directed_broadcast", "Directed broadcast not forwarded (RFC 2644)")  \
+  X(kIpv4TtlExceeded, "ipv4_ttl_exceeded", "TTL used up on the way through us (RFC 1812 §5.3.1)") \
+  X(kIpv4LinkLocalForward, "ipv4_link_local_forward", "Link-local address that would leave its link (RFC 3927 §7)") \
+  X(kForwardLro, "forward_lro", "Merged by a device in a way that cannot be undone (LRO), so it cannot be forwarded") \
   /* Reassembly, both families. */                                                                     \
   X(kFragmentTooBig, "frag_too_big", "Fragments add up to more than 65535 bytes (RFC 8200 §4.5)")      \
   X(kFragmentBadLength, "frag_bad_length", "Non-last fragment not a multiple of 8 bytes (RFC 8200 §4.5)") \
@@ -113,6 +117,8 @@
   X(kIpv6TentativeDestination, "ipv6_tentative_destination", "Destination is still tentative (RFC 4862 §5.4)") \
   X(kIpv6ForwardingOff, "ipv6_forwarding_off", "Would have to be forwarded, and forwarding is off")    \
   X(kIpv6TooBig, "ipv6_too_big", "Larger than the path MTU (RFC 8200 §5)")                             \
+  X(kIpv6HopLimitExceeded, "ipv6_hop_limit_exceeded", "Hop limit used up on the way through us (RFC 8200 §3)") \
+  X(kIpv6BeyondScope, "ipv6_beyond_scope", "Link-local source that would leave its link (RFC 4443 §3.1)") \
   X(kIpv6OptionDiscard, "ipv6_option_discard", "Unknown option asks for a silent discard (RFC 8200 §4.2)") \
   X(kIpv6OptionProblem, "ipv6_option_problem", "Unknown option asks for a Parameter Problem (RFC 8200 §4.2)") \
   X(kIpv6BadExtensionHeader, "ipv6_bad_ext_header", "Extension header truncated or malformed (RFC 8200 §4)") \

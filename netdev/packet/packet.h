@@ -29,7 +29,7 @@ namespace tapwire {
 enum class CsumState : uint8_t {
   kNone,         // rx: to be verified in software; tx: complete, or not needed
   kUnnecessary,  // rx: csum_level + 1 checksums have been verified, counted from the outside
-  kComplete,     // rx: csum_value is the one's complement sum over all data from data() on
+  kComplete,     // rx: csum_value is the one's complement sum over all data behind the link header
   kPartial,      // tx: pseudo-header sum is in place; sum from csum_start, store at csum_offset
 };
 
@@ -82,6 +82,13 @@ struct GsoInfo {
   bool operator==(const GsoInfo&) const = default;
 };
 
+// Who a received frame is for.
+enum class LinkTarget : uint8_t {
+  kByAddress,  // as its destination address says
+  kHost,       // the device it is on, whatever the address: an upper device decided so
+  kOtherHost,  // nobody here, whatever the address: a tag of a VLAN that is not configured
+};
+
 // Everything about a packet that is not its bytes. Survives every copy.
 struct PacketMeta {
   static constexpr int32_t kUnset = -1;
@@ -110,6 +117,7 @@ struct PacketMeta {
   bool link_broadcast = false;
   bool link_multicast = false;
   bool encapsulated = false;
+  LinkTarget link_target = LinkTarget::kByAddress;
 
   bool operator==(const PacketMeta&) const = default;
 };

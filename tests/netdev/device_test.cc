@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "netdev/base/log.h"
+#include "netdev/base/status_util.h"
 #include "tests/netdev/fake_device.h"
 
 namespace tapwire::netdev {
@@ -104,7 +104,9 @@ TEST_F(DeviceTest, MacIsValidated) {
   device.AddObserver(observer);
   for (const MacAddress& bad :
        {MacAddress(), MacAddress::kBroadcast(), MacAddress(1, 0, 0x5e, 0, 0, 1)}) {
-    EXPECT_EQ(device.SetMac(bad).code(), absl::StatusCode::kInvalidArgument) << bad.ToString();
+    const absl::Status status = device.SetMac(bad);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.ToString();
+    EXPECT_EQ(StatusToErrno(status), EADDRNOTAVAIL) << bad.ToString();
   }
   EXPECT_TRUE(device.SetMac(device.mac()).ok());
   EXPECT_THAT(observer.events, IsEmpty());
@@ -139,38 +141,86 @@ TEST_F(DeviceTest, CarrierChangesAreToldOnceWhileUp) {
   EXPECT_THAT(observer.events, ElementsAre("fake0 up", "fake0 change"));
 }
 
-TEST_F(DeviceTest, ReceiveFilterIsReferenceCounted) {
-  FakeDevice& device = AddUpDevice();
-  const MacAddress group(1, 0, 0x5e, 0, 0, 5);
-  EXPECT_FALSE(device.Accepts(group));
-  device.AddMulticast(group);
-  device.AddMulticast(group);
-  EXPECT_TRUE(device.Accepts(group));
-  device.RemoveMulticast(group);
-  EXPECT_TRUE(device.HasMulticast(group));
-  device.RemoveMulticast(group);
-  EXPECT_FALSE(device.HasMulticast(group));
-  device.RemoveMulticast(group);
-  EXPECT_THAT(device.calls, ElementsAre("rx-mode", "rx-mode"));
-  device.AddMulticast(group);
-  EXPECT_TRUE(device.HasMulticast(group)) << "a surplus removal left no debt";
+// RFC 2863 §3.1.14
+TEST_F(DeviceTest, OperationalStateNamesWhatIsInTheWay) {
+  FakeDevice& device = AddDevice();
+  EXPECT_EQ(device.oper_state(), OperState::kDown);
+  ASSERT_TRUE(device.Up().ok());
+  EXPECT_EQ(device.oper_state(), OperState::kUp);
+  device.SetDormant(true);
+  EXPECT_EQ(device.oper_state(), OperState::kDormant);
+  EXPECT_TRUE(device.is_running()) << "dormant devices carry frames";
+  device.SetCarrier(false);
+  EXPECT_EQ(device.oper_state(), OperState::kDown);
+  device.parent = device.ifindex() + 1;
+  EXPECT_EQ(device.oper_state(), OperState::kLowerLayerDown);
+  device.SetTesting(true);
+  EXPECT_EQ(device.oper_state(), OperState::kTesting);
+  device.Down();
+  EXPECT_EQ(device.oper_state(), OperState::kDown);
 }
 
-TEST_F(DeviceTest, AcceptsOwnAddressBroadcastAndAllWhilePromiscuous) {
-  FakeDevice& device = AddUpDevice();
-  const MacAddress other(2, 9, 9, 9, 9, 9);
-  EXPECT_TRUE(device.Accepts(device.mac()));
-  EXPECT_TRUE(device.Accepts(MacAddress::kBroadcast()));
-  EXPECT_FALSE(device.Accepts(other));
-  device.SetPromiscuous(true);
-  device.SetPromiscuous(true);
-  EXPECT_TRUE(device.Accepts(other));
-  device.SetPromiscuous(false);
-  EXPECT_TRUE(device.is_promiscuous());
-  device.SetPromiscuous(false);
-  device.SetPromiscuous(false);
-  EXPECT_FALSE(device.Accepts(other));
-  EXPECT_THAT(device.calls, ElementsAre("rx-mode", "rx-mode"));
+TEST_F(DeviceTest, OperationalStatesHaveTheNamesOfIpLink) {
+  EXPECT_EQ(OperStateName(OperState::kDown), "DOWN");
+  EXPECT_EQ(OperStateName(OperState::kLowerLayerDown), "LOWERLAYERDOWN");
+  EXPECT_EQ(OperStateName(OperState::kTesting), "TESTING");
+  EXPECT_EQ(OperStateName(OperState::kDormant), "DORMANT");
+  EXPECT_EQ(OperStateName(OperState::kUp), "UP");
+}
+
+TEST_F(DeviceTest, DormantAndTestingAreToldOnceWhileUp) {
+  FakeDevice& device = AddDevice();
+  FakeObserver observer;
+  device.AddObserver(observer);
+  device.SetDormant(true);
+  EXPECT_THAT(observer.events, IsEmpty()) << "down anyway";
+  ASSERT_TRUE(device.Up().ok());
+  device.SetDormant(false);
+  device.SetDormant(false);
+  device.SetTesting(true);
+  EXPECT_THAT(observer.events, ElementsAre("fake0 up", "fake0 change", "fake0 change"));
+}
+
+TEST_F(DeviceTest, LinkTypeChangeMayBeVetoed) {
+  FakeDevice& device = AddDevice();
+  FakeObserver first, second, everywhere;
+  device.AddObserver(first);
+  device.AddObserver(second);
+  context.registry().AddObserver(everywhere);
+  first.answer = absl::FailedPreconditionError("a macvlan needs Ethernet");
+  EXPECT_EQ(device.ChangeLinkType(LinkType::kOther), first.answer);
+  EXPECT_EQ(device.link_type(), LinkType::kEthernet);
+  EXPECT_THAT(second.asked, IsEmpty()) << "the first veto decides";
+  EXPECT_THAT(first.events, IsEmpty());
+  first.answer = absl::OkStatus();
+  everywhere.answer = absl::FailedPreconditionError("nor here");
+  EXPECT_EQ(device.ChangeLinkType(LinkType::kOther), everywhere.answer);
+  everywhere.answer = absl::OkStatus();
+  EXPECT_TRUE(device.ChangeLinkType(LinkType::kOther).ok());
+  EXPECT_EQ(device.link_type(), LinkType::kOther);
+  EXPECT_THAT(second.events, ElementsAre("fake0 pre-type-change"));
+  EXPECT_TRUE(device.ChangeLinkType(LinkType::kOther).ok()) << "no change";
+  EXPECT_EQ(second.events.size(), 1u);
+}
+
+TEST_F(DeviceTest, ObserverSeesTheNewAddressAndItsErrorIsReturned) {
+  FakeDevice& device = AddDevice();
+  FakeObserver observer;
+  device.AddObserver(observer);
+  observer.answer = absl::ResourceExhaustedError("no room in the filter");
+  const MacAddress mac(2, 2, 2, 2, 2, 2);
+  EXPECT_EQ(device.SetMac(mac), observer.answer);
+  EXPECT_EQ(device.mac(), mac);
+  EXPECT_THAT(observer.events, ElementsAre("fake0 change-addr"));
+  EXPECT_THAT(observer.asked, ElementsAre("fake0 change-addr"));
+}
+
+TEST_F(DeviceTest, EventsOfOthersCanBeSentOn) {
+  FakeDevice& device = AddDevice();
+  FakeObserver observer;
+  device.AddObserver(observer);
+  device.SendEvent(NetdevEvent::kNotifyPeers);
+  EXPECT_THAT(observer.events, ElementsAre("fake0 notify-peers"));
 }
 
 TEST_F(DeviceTest, OneRxHandlerAtATime) {
@@ -203,6 +253,7 @@ TEST_F(DeviceTest, DropsAreCountedByReasonAndDirection) {
 TEST_F(DeviceTest, EveryResultAndEventHasAName) {
   EXPECT_EQ(TxResultName(TxResult::kSent), "sent");
   EXPECT_EQ(TxResultName(TxResult::kQueued), "queued");
+  EXPECT_EQ(TxResultName(TxResult::kCongested), "congested");
   EXPECT_EQ(TxResultName(TxResult::kNoBuffer), "no-buffer");
   EXPECT_EQ(TxResultName(TxResult::kNoRoute), "no-route");
   EXPECT_EQ(TxResultName(TxResult::kDeviceDown), "device-down");
@@ -210,7 +261,12 @@ TEST_F(DeviceTest, EveryResultAndEventHasAName) {
   EXPECT_EQ(TxResultName(TxResult::kDropped), "dropped");
   EXPECT_EQ(NetdevEventName(NetdevEvent::kRegister), "register");
   EXPECT_EQ(NetdevEventName(NetdevEvent::kUnregister), "unregister");
+  EXPECT_EQ(NetdevEventName(NetdevEvent::kPreTypeChange), "pre-type-change");
+  EXPECT_EQ(NetdevEventName(NetdevEvent::kNotifyPeers), "notify-peers");
+  EXPECT_EQ(NetdevEventName(NetdevEvent::kBondingFailover), "bonding-failover");
+  EXPECT_EQ(NetdevEventName(NetdevEvent::kResendIgmp), "resend-igmp");
   EXPECT_TRUE(TxOk(TxResult::kQueued));
+  EXPECT_TRUE(TxOk(TxResult::kCongested));
   EXPECT_FALSE(TxOk(TxResult::kTooBig));
 }
 
@@ -301,105 +357,6 @@ TEST_F(ObserverTest, MayUnregisterTheDevice) {
               ElementsAre("fake0 up", "fake0 going-down", "fake0 down", "fake0 unregister"));
   EXPECT_EQ(context.registry().Find("fake0"), nullptr);
   context.RunOnce();
-}
-
-class DeviceFeaturesTest : public testing::NetdevTest {
- protected:
-  static constexpr FeatureSet kAll{kSg, kHwCsum, kTso};
-};
-
-TEST_F(DeviceFeaturesTest, RegistrationAddsSoftFeatures) {  // Covers: netdev:R-01
-  FakeObserver observer;
-  context.registry().AddObserver(observer);
-  FakeDevice& device = AddDevice();
-  EXPECT_TRUE(device.hw_features().HasAll({kGso, kGro, kGroFragList, kGroUdpFwd}));
-  EXPECT_TRUE(device.features().Has(kGro));
-  EXPECT_FALSE(device.features().Has(kGso)) << "needs scatter-gather";
-  EXPECT_TRUE(device.wanted_features().HasAll({kGso, kGro}));
-  EXPECT_FALSE(device.wanted_features().HasAny({kGroFragList, kGroUdpFwd}));
-  EXPECT_THAT(observer.events, ElementsAre("fake0 register")) << "no feature event";
-}
-
-TEST_F(DeviceFeaturesTest, RegistrationAddsMangleIdWhereTsoIs) {  // Covers: netdev:R-02
-  FakeDevice& device = AddDevice({.features = {kSg, kIpCsum, kTso}, .hw_features = {kTso}});
-  EXPECT_TRUE(device.hw_features().Has(kTsoMangleId));
-  EXPECT_FALSE(device.features().Has(kTsoMangleId));
-  EXPECT_FALSE(device.wanted_features().Has(kTsoMangleId));
-  EXPECT_EQ(device.vlan_features(), FeatureSet{kHighDma});
-  EXPECT_TRUE(device.hw_enc_features().HasAll({kSg, kGsoPartial}));
-}
-
-TEST_F(DeviceFeaturesTest, ToggledFeatureIsAppliedAndToldOnce) {  // Covers: netdev:U-04
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = kAll});
-  FakeObserver observer;
-  device.AddObserver(observer);
-  device.calls.clear();
-  EXPECT_EQ(device.RequestFeatures({kTso}, {}), FeatureSet());
-  EXPECT_FALSE(device.features().Has(kTso));
-  EXPECT_TRUE(device.features().HasAll({kSg, kHwCsum}));
-  EXPECT_THAT(observer.events, ElementsAre("fake0 feat-change"));
-  EXPECT_EQ(device.calls.size(), 1u);
-  device.RequestFeatures({kTso}, {});
-  EXPECT_EQ(device.calls.size(), 1u) << "nothing changed";
-  EXPECT_EQ(observer.events.size(), 1u);
-}
-
-TEST_F(DeviceFeaturesTest, RequestIsRememberedWhileAPrerequisiteIsMissing) {  // Covers: netdev:E-02
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = kAll});
-  device.RequestFeatures({kSg}, {});
-  EXPECT_FALSE(device.features().HasAny({kSg, kTso, kGso}));
-  EXPECT_TRUE(device.wanted_features().Has(kTso));
-  device.RequestFeatures({kSg}, {kSg});
-  EXPECT_TRUE(device.features().HasAll({kSg, kTso, kGso}));
-}
-
-TEST_F(DeviceFeaturesTest, UnchangeableBitsAreNamedAndKept) {  // Covers: netdev:E-01
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = {kTso}});
-  EXPECT_EQ(device.RequestFeatures({kTso, kSg}, {}), FeatureSet{kSg});
-  EXPECT_TRUE(device.features().HasAll({kSg, kHwCsum}));
-  EXPECT_FALSE(device.features().Has(kTso));
-}
-
-TEST_F(DeviceFeaturesTest, BaseKeepsFixedBitsAndTakesWantedOnes) {  // Covers: netdev:S-01
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = {kTso}});
-  FeatureSet seen;
-  device.fix_features = [&](FeatureSet wanted) { return seen = wanted; };
-  device.RequestFeatures({kTso, kGso, kGro}, {});
-  EXPECT_EQ(seen, (FeatureSet{kSg, kHwCsum}));
-}
-
-TEST_F(DeviceFeaturesTest, DependenciesComeAfterTheDriversOwnRules) {
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = kAll});
-  device.fix_features = [](FeatureSet wanted) { return wanted & ~FeatureSet(kHwCsum); };
-  device.UpdateFeatures();
-  EXPECT_FALSE(device.features().HasAny({kTso, kHwCsum}));
-  EXPECT_TRUE(device.features().Has(kSg));
-}
-
-class LogCapture : public LogSink {
- public:
-  LogCapture() : before_(SetLogSink(this)) {}
-  ~LogCapture() override { SetLogSink(before_); }
-  void Write(LogLevel, const char*, int, absl::string_view text) override {
-    lines.emplace_back(text);
-  }
-  std::vector<std::string> lines;
-
- private:
-  LogSink* before_;
-};
-
-TEST_F(DeviceFeaturesTest, DriverThatFailsKeepsItsFeatures) {  // Covers: netdev:U-02
-  LogCapture log;
-  FakeDevice& device = AddDevice({.features = kAll, .hw_features = kAll});
-  FakeObserver observer;
-  device.AddObserver(observer);
-  device.features_status = absl::InternalError("register stuck");
-  device.RequestFeatures({kSg}, {});
-  EXPECT_TRUE(device.features().Has(kSg));
-  EXPECT_FALSE(device.wanted_features().Has(kSg));
-  EXPECT_THAT(observer.events, ElementsAre("fake0 feat-change"));
-  EXPECT_THAT(log.lines, ElementsAre(HasSubstr("register stuck")));
 }
 
 }  // namespace

@@ -61,15 +61,25 @@ class FakeDevice final : public NetDevice {
     uint32_t gso_max_size = kDefaultGsoMaxSize;
     uint32_t gso_max_segs = kDefaultGsoMaxSegs;
     bool pass_all_features = false;  // no narrowing by tags
+    FeatureSet hw_enc_features{};
+    FeatureSet gso_partial_features{};
+    LinkType link_type = LinkType::kEthernet;
+    size_t unicast_filter_slots = 0;
+    bool filters_vlans = false;
   };
 
   FakeDevice(NetContext& context, Options options)
-      : NetDevice(context, Init{.name = options.name, .mac = options.mac, .mtu = options.mtu}),
+      : NetDevice(context, Init{.name = options.name,
+                                .mac = options.mac,
+                                .mtu = options.mtu,
+                                .link_type = options.link_type}),
         options_(std::move(options)) {
     set_features(options_.features);
     set_hw_features(options_.hw_features);
     set_vlan_features(options_.vlan_features);
-    set_gso_limits(options_.gso_max_size, options_.gso_max_segs);
+    set_hw_enc_features(options_.hw_enc_features);
+    set_gso_partial_features(options_.gso_partial_features);
+    set_tso_limits(options_.gso_max_size, options_.gso_max_segs);
   }
   ~FakeDevice() override {
     if (on_destroy) on_destroy();
@@ -77,10 +87,14 @@ class FakeDevice final : public NetDevice {
 
   absl::string_view kind() const override { return "fake"; }
   std::vector<PollFd> poll_fds() const override { return fds; }
+  uint32_t parent_ifindex() const override { return parent != 0 ? parent : ifindex(); }
   FakeRxQueue& rx() { return *rx_; }
   void DropRxQueue() { rx_.reset(); }
 
+  using NetDevice::InheritTsoLimits;
   using NetDevice::set_features;
+  using NetDevice::set_hw_enc_features;
+  using NetDevice::set_tso_limits;
   using NetDevice::StopTxQueue;
   using NetDevice::tx_queue_stopped;
   using NetDevice::UpdateFeatures;
@@ -91,12 +105,28 @@ class FakeDevice final : public NetDevice {
   TxResult answer = TxResult::kSent;
   size_t room = 1u << 20;  // stops its queue when so many frames have been sent
   absl::Status up_status, mtu_status, mac_status, features_status;
+  absl::Status init_status, vlan_status;
+  bool handles_features = false;  // SetFeatures() says that it wrote the active set itself
   std::vector<std::string> calls;
+  std::vector<std::string> filter_calls;  // promiscuity, allmulti and VLAN ids
+  uint16_t refused_vlan_id = 0;           // with vlan_status
+  uint32_t parent = 0;                    // ifindex
   std::function<FeatureSet(FeatureSet)> fix_features;
-  std::function<void()> on_xmit, on_destroy;
+  std::function<void()> on_xmit, on_destroy, on_init, on_uninit;
+  std::function<void(FeatureSet)> on_set_features;
+  std::function<void(uint16_t vlan_id)> on_vlan_change;
   std::vector<PollFd> fds;
 
  protected:
+  absl::Status OnInit() override {
+    calls.push_back("init");
+    if (on_init) on_init();
+    return init_status;
+  }
+  void OnUninit() override {
+    calls.push_back("uninit");
+    if (on_uninit) on_uninit();
+  }
   absl::Status OnUp() override {
     calls.push_back("up");
     return up_status;
@@ -106,12 +136,30 @@ class FakeDevice final : public NetDevice {
   absl::Status OnSetMac(const MacAddress&) override { return mac_status; }
   void OnRxModeChange() override { calls.push_back("rx-mode"); }
   void OnUnregister() override { calls.push_back("unregister"); }
+  void OnRxFlagsChange(bool promiscuous_changed, bool allmulti_changed) override {
+    if (promiscuous_changed) filter_calls.push_back(is_promiscuous() ? "+promisc" : "-promisc");
+    if (allmulti_changed) filter_calls.push_back(is_allmulti() ? "+allmulti" : "-allmulti");
+  }
+  size_t unicast_filter_slots() const override { return options_.unicast_filter_slots; }
+  bool filters_vlans() const override { return options_.filters_vlans; }
+  absl::Status OnAddVlanId(uint16_t, uint16_t vlan_id) override {
+    if (on_vlan_change) on_vlan_change(vlan_id);
+    if (!vlan_status.ok() && vlan_id == refused_vlan_id) return vlan_status;
+    filter_calls.push_back("+vlan " + std::to_string(vlan_id));
+    return absl::OkStatus();
+  }
+  void OnRemoveVlanId(uint16_t, uint16_t vlan_id) override {
+    if (on_vlan_change) on_vlan_change(vlan_id);
+    filter_calls.push_back("-vlan " + std::to_string(vlan_id));
+  }
   FeatureSet FixFeatures(FeatureSet wanted) override {
     return fix_features ? fix_features(wanted) : wanted;
   }
-  absl::Status SetFeatures(FeatureSet features) override {
+  absl::StatusOr<FeatureOutcome> SetFeatures(FeatureSet features) override {
     calls.push_back("set-features " + FeatureSetToString(features));
-    return features_status;
+    if (on_set_features) on_set_features(features);
+    if (!features_status.ok()) return features_status;
+    return handles_features ? FeatureOutcome::kHandled : FeatureOutcome::kApply;
   }
   FeatureSet FeaturesCheck(const Packet& packet, FeatureSet features) const override {
     return options_.pass_all_features ? features : NetDevice::FeaturesCheck(packet, features);
@@ -169,7 +217,13 @@ class FakeObserver final : public NetdevObserver {
     events.push_back(device.name() + " " + std::string(NetdevEventName(event)));
     if (on_event) on_event(device, event);
   }
+  absl::Status MayChange(NetDevice& device, NetdevEvent event) override {
+    asked.push_back(device.name() + " " + std::string(NetdevEventName(event)));
+    return answer;
+  }
   std::vector<std::string> events;
+  std::vector<std::string> asked;
+  absl::Status answer;  // to MayChange()
   std::function<void(NetDevice&, NetdevEvent)> on_event;
 };
 

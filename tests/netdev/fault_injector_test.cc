@@ -386,6 +386,16 @@ TEST_F(FaultInjectorTest, FollowsItsLowerDevice) {
   EXPECT_FALSE(net_->device().is_promiscuous());
 }
 
+TEST_F(FaultInjectorTest, IsLinkedAboveItsLowerDevice) {
+  Make({});
+  ASSERT_EQ(net_->device().uppers().size(), 1u);
+  EXPECT_EQ(net_->device().uppers()[0], fault_);
+  EXPECT_EQ(fault_->parent_ifindex(), net_->device().ifindex());
+  EXPECT_EQ(fault_->oper_state(), OperState::kUp);
+  net_->device().SetCarrier(false);
+  EXPECT_EQ(fault_->oper_state(), OperState::kLowerLayerDown);
+}
+
 TEST_F(FaultInjectorTest, GoesWithItsLowerDevice) {
   Make({.transmit = {.delay = milliseconds(10)}});
   const std::string name = fault_->name();

@@ -2,11 +2,14 @@
 #include "netdev/features.h"
 
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 
 #include "gtest/gtest.h"
-#include "netdev/wire/ethernet.h"
+#include "netdev/gso.h"
+#include "netdev/packet/slab_pool.h"
+#include "tests/netdev/frame_builder.h"
 
 namespace tapwire::netdev {
 namespace {
@@ -77,6 +80,15 @@ TEST(FeatureMaskTest, SoftwareKinds) {  // Covers: netdev:M-02
                                     kGsoIpxip6, kGsoUdpTunnel, kGsoUdpTunnelCsum}));
 }
 
+// Covers: netdev:F-01
+TEST(RequiredFeaturesTest, FixedIdNeedsTheRightToRepeatIds) {
+  SlabPool pool{SlabPool::Options{}};
+  const PacketPtr packet = testing::MakePacket(pool, testing::BuildFrame({}));
+  ASSERT_NE(packet, nullptr);
+  packet->meta.gso.type = GsoType::kTcpv4 | GsoType::kFixedId;
+  EXPECT_EQ(RequiredGsoFeatures(*packet), (FeatureSet{kTso, kTsoMangleId}));
+}
+
 TEST(FixDependenciesTest, GenericChecksumWins) {  // Covers: netdev:D-01
   EXPECT_EQ(FixDependencies({kHwCsum, kIpCsum, kSg, kTso}), (FeatureSet{kHwCsum, kSg, kTso}));
 }
@@ -119,6 +131,62 @@ TEST(FixDependenciesTest, LroNeedsNoReceiveChecksum) {  // Covers: netdev:D-12
   EXPECT_EQ(FixDependencies({kLro}), FeatureSet{kLro});
 }
 
+// The merge that can be undone wins, unless what it needs is missing.
+TEST(FixDependenciesTest, OneWayOfMergingInHardware) {  // Covers: netdev:D-07, netdev:D-08
+  EXPECT_EQ(FixDependencies({kGroHw, kLro, kRxCsum}), (FeatureSet{kGroHw, kRxCsum}));
+  EXPECT_EQ(FixDependencies({kGroHw, kLro}), FeatureSet{kLro});
+}
+
+TEST(FixDependenciesTest, FrameCheckSequencesForbidMerging) {  // Covers: netdev:D-09
+  EXPECT_EQ(FixDependencies({kGroHw, kLro, kRxCsum, kRxFcs}), (FeatureSet{kRxCsum, kRxFcs}));
+}
+
+TEST(FixDependenciesTest, PartialKindsNeedPartialSegmentation) {  // Covers: netdev:D-10
+  const FeatureSet partial{kGsoGre, kGsoUdpTunnel};
+  const FeatureSet with_kind{kSg, kHwCsum, kTso, kGsoGre};
+  EXPECT_EQ(FixDependencies(with_kind, partial), (FeatureSet{kSg, kHwCsum, kTso}));
+  EXPECT_EQ(FixDependencies(with_kind | kGsoPartial, partial), with_kind | kGsoPartial);
+  EXPECT_EQ(FixDependencies(with_kind), with_kind) << "tunnel kinds as such need nothing";
+}
+
+TEST(FixDependenciesTest, TlsNeedsChecksums) {
+  EXPECT_EQ(FixDependencies({kHwTlsTx, kHwTlsRx, kIpCsum}), FeatureSet{kIpCsum});
+  const FeatureSet served{kHwTlsTx, kHwTlsRx, kIpCsum, kIpv6Csum, kRxCsum};
+  EXPECT_EQ(FixDependencies(served), served);
+}
+
+// The rules once more, one line each, in their order.
+FeatureSet FixedByHand(FeatureSet s, FeatureSet partial) {
+  const auto drop = [&s](FeatureSet what) { s &= ~what; };
+  const auto both = [&s] { return s.Has(kHwCsum) || (s.Has(kIpCsum) && s.Has(kIpv6Csum)); };
+  if (s.Has(kHwCsum)) drop({kIpCsum, kIpv6Csum});
+  if (!s.Has(kSg)) drop({kTso, kTso6, kTsoEcn, kTsoMangleId});
+  if (!s.Has(kHwCsum) && !s.Has(kIpCsum) && s.Has(kTso)) drop({kTso, kTsoEcn});
+  if (!s.Has(kHwCsum) && !s.Has(kIpv6Csum)) drop(kTso6);
+  if (!s.Has(kTso)) drop(kTsoMangleId);
+  if (s.Has(kTsoEcn) && !s.Has(kTso) && !s.Has(kTso6) && !s.Has(kTsoMangleId)) drop(kTsoEcn);
+  if (!s.Has(kSg)) drop(kGso);
+  if (!s.Has(kGsoPartial)) drop(partial);
+  if (!s.Has(kRxCsum)) drop(kGroHw);
+  if (s.Has(kRxFcs)) drop({kLro, kGroHw});
+  if (s.Has(kGroHw)) drop(kLro);
+  if (!both()) drop({kHwTlsTx, kGsoUdpL4});
+  if (!s.Has(kRxCsum)) drop(kHwTlsRx);
+  return s;
+}
+
+TEST(FixDependenciesTest, RandomSetsAreFixedByTheRulesAndOnce) {  // Covers: netdev:D-13
+  std::mt19937_64 random(15);
+  for (int i = 0; i < 100000; ++i) {
+    const FeatureSet set = FeatureSet::FromBits(random());
+    const FeatureSet partial = FeatureSet::FromBits(random()) & kGsoEncapAll;
+    const FeatureSet fixed = FixDependencies(set, partial);
+    ASSERT_EQ(fixed, FixedByHand(set, partial)) << FeatureSetToString(set);
+    ASSERT_TRUE(set.HasAll(fixed)) << "rules only remove";
+    ASSERT_EQ(FixDependencies(fixed, partial), fixed) << FeatureSetToString(set);
+  }
+}
+
 TEST(FixDependenciesTest, SecondPassChangesNothing) {
   // Every set of the features the rules speak of.
   const Feature about[] = {kSg,   kIpCsum, kHwCsum,      kIpv6Csum, kGso,   kTso,
@@ -143,6 +211,62 @@ TEST(IntersectFeaturesTest, GenericChecksumStandsForBothFamilies) {  // Covers: 
   EXPECT_EQ(IntersectFeatures(generic, {kSg}), FeatureSet{kSg});
   EXPECT_EQ(IntersectFeatures({kHwCsum}, {kIpCsum, kIpv6Csum}), (FeatureSet{kIpCsum, kIpv6Csum}));
   EXPECT_EQ(IntersectFeatures({kIpCsum}, {kIpv6Csum}), FeatureSet());
+}
+
+TEST(IncrementFeaturesTest, GenericChecksumReplacesTheOthers) {  // Covers: netdev:A-01
+  EXPECT_EQ(IncrementFeatures({kSg, kIpCsum}, {kHwCsum}, {kSg, kHwCsum}),
+            (FeatureSet{kSg, kHwCsum}));
+}
+
+TEST(IncrementFeaturesTest, OtherBitsStayAsTheyAre) {  // Covers: netdev:A-02
+  EXPECT_EQ(IncrementFeatures({kGro, kGso}, {}, {}), (FeatureSet{kGro, kGso}));
+  EXPECT_EQ(IncrementFeatures({}, {kGro, kRxCsum, kLro}, ~FeatureSet()), FeatureSet());
+}
+
+TEST(IncrementFeaturesTest, MaskLimitsWhatIsAdded) {  // Covers: netdev:A-03, netdev:A-05
+  EXPECT_EQ(IncrementFeatures({}, {kTso}, {}), FeatureSet());
+  EXPECT_EQ(IncrementFeatures({}, {kIpv6Csum}, {kHwCsum}), FeatureSet{kIpv6Csum});
+  EXPECT_EQ(IncrementFeatures({}, {kIpv6Csum}, {kIpCsum}), FeatureSet());
+  EXPECT_EQ(IncrementFeatures({kTso}, {}, {}), FeatureSet{kTso}) << "and removes nothing";
+}
+
+TEST(IncrementFeaturesTest, SomeMustBeEverywhere) {  // Covers: netdev:A-04
+  EXPECT_EQ(IncrementFeatures({kNocacheCopy}, {}, {kNocacheCopy}), FeatureSet());
+  EXPECT_EQ(IncrementFeatures(kAllForAll, {kSg, kIpCsum, kTso}, {kSg, kHwCsum, kTso}),
+            (FeatureSet{kSg, kIpCsum, kTso}));
+}
+
+TEST(IncrementFeaturesTest, VlanChallengeIsInheritedInAnyCase) {
+  EXPECT_EQ(IncrementFeatures({}, {kSg, kIpCsum, kVlanChallenged}, {kSg}),
+            (FeatureSet{kSg, kVlanChallenged}));
+}
+
+// Every combination of one bit in the three sets; checksum bits influence each other and are above.
+TEST(IncrementFeaturesTest, TruthTable) {
+  constexpr FeatureSet kAnyOne{kTso,       kTso6,     kTsoEcn,    kTsoMangleId,
+                               kGsoSctp,   kGsoUdpL4, kGsoAccEcn, kGsoFragList,
+                               kGsoRobust, kSg,       kHighDma,   kFragList};
+  constexpr FeatureSet kEveryOne{kNocacheCopy, kFso};
+  for (int position = 0; position < 64; ++position) {
+    const auto bit = static_cast<Feature>(position);
+    if (FeatureSet{kIpCsum, kHwCsum, kIpv6Csum, kVlanChallenged}.Has(bit)) continue;
+    for (int combination = 0; combination < 8; ++combination) {
+      const bool all = combination & 4, one = combination & 2, mask = combination & 1;
+      const bool expected = kAnyOne.Has(bit)     ? all || (one && mask)
+                            : kEveryOne.Has(bit) ? all && one
+                                                 : all;
+      const auto set = [bit](bool on) { return on ? FeatureSet(bit) : FeatureSet(); };
+      EXPECT_EQ(IncrementFeatures(set(all), set(one), set(mask)), set(expected))
+          << position << " " << combination;
+    }
+  }
+}
+
+TEST(IncrementFeaturesTest, BaseAndSegmentationHelpers) {
+  EXPECT_EQ(BaseFeatures({kSg, kTso, kHwCsum, kGro, kVlanChallenged}),
+            (FeatureSet{kHwCsum, kGro, kNocacheCopy, kFso}));
+  EXPECT_EQ(AddTsoFeatures({kSg, kHwCsum, kNocacheCopy}, {kSg, kHwCsum, kTso, kTso6}),
+            (FeatureSet{kSg, kHwCsum, kNocacheCopy, kTso, kTso6}));
 }
 
 TEST(CanChecksumTest, ByProtocol) {

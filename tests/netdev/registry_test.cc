@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "netdev/registry.h"
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "netdev/base/status_util.h"
 #include "tests/netdev/fake_device.h"
 
 namespace tapwire::netdev {
@@ -72,6 +74,55 @@ TEST_F(RegistryTest, ImpossibleDevicesAreRefused) {
   EXPECT_EQ(context.registry().Register(std::unique_ptr<FakeDevice>()).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(context.registry().devices().empty());
+}
+
+// Covers: netdev:R-04
+TEST_F(RegistryTest, VlanFilterWithoutAWayToSetItIsRefused) {
+  using enum Feature;
+  for (const FakeDevice::Options& options :
+       {FakeDevice::Options{.features = kHwVlanCtagFilter},
+        FakeDevice::Options{.hw_features = kHwVlanStagFilter}}) {
+    std::vector<std::string> seen;
+    auto device = std::make_unique<FakeDevice>(context, options);
+    device->on_init = [&] { seen.push_back("init"); };
+    device->on_uninit = [&] { seen.push_back("uninit"); };
+    const absl::Status status = context.registry().Register(std::move(device)).status();
+    EXPECT_EQ(StatusToErrno(status), EINVAL);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("fake0"));
+    EXPECT_THAT(seen, ElementsAre("init", "uninit"));
+    EXPECT_TRUE(context.registry().devices().empty());
+  }
+  EXPECT_TRUE(Register({.features = kHwVlanCtagFilter, .filters_vlans = true}).ok());
+}
+
+TEST_F(RegistryTest, FailedInitIsReturnedAndNotUndone) {
+  bool undone = false;
+  testing::FakeObserver observer;
+  context.registry().AddObserver(observer);
+  auto device = std::make_unique<FakeDevice>(context, FakeDevice::Options{});
+  device->init_status = absl::UnavailableError("no such hardware");
+  device->on_uninit = [&] { undone = true; };
+  EXPECT_EQ(context.registry().Register(std::move(device)).status(),
+            absl::UnavailableError("no such hardware"));
+  EXPECT_FALSE(undone);
+  EXPECT_TRUE(observer.events.empty());
+  EXPECT_EQ(context.registry().Find("fake0"), nullptr);
+}
+
+// What the driver sets in its init counts for the adjustments.
+TEST_F(RegistryTest, InitComesBeforeTheFeatureWordsAreAdjusted) {
+  using enum Feature;
+  auto device = std::make_unique<FakeDevice>(context, FakeDevice::Options{.hw_features = kLro});
+  FakeDevice* raw = device.get();
+  FeatureSet hw_seen;
+  device->on_init = [&, raw] {
+    hw_seen = raw->hw_features();
+    raw->set_features({kSg, kLro});
+  };
+  ASSERT_TRUE(context.registry().Register(std::move(device)).ok());
+  EXPECT_EQ(hw_seen, FeatureSet{kLro}) << "nothing added yet";
+  EXPECT_TRUE(raw->wanted_features().HasAll({kLro, kGso, kGro}));
+  EXPECT_TRUE(raw->features().HasAll({kSg, kLro, kGso, kGro}));
 }
 
 TEST_F(RegistryTest, FreeNameSkipsUsedOnes) {

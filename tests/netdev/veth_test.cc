@@ -155,11 +155,48 @@ TEST_F(VethTest, OffloadsCanBeSwitchedOff) {
   EXPECT_EQ(FrameFault(BytesOf(*sink.packets[2])), "");
 }
 
+// A tag in the metadata crosses there, unless the user wants it in the data. Either way the far end
+// sees the same frame.
+TEST_F(VethTest, TagCrossesInTheMetadata) {
+  const auto [a, b] = UpPair();
+  testing::FakeTap sent, received;
+  a->AddTap(sent);
+  b->AddTap(received);
+  for (const bool offload : {true, false}) {
+    for (const uint16_t protocol : {uint16_t{0x8100}, uint16_t{0x88a8}}) {
+      a->RequestFeatures({kHwVlanCtagTx, kHwVlanStagTx}, offload ? kVlanOffloads : FeatureSet());
+      PacketPtr packet = GsoPacket({.payload = 3000}, 1448);
+      packet->meta.vlan_present = true;
+      packet->meta.vlan_proto = protocol;
+      packet->meta.vlan_tci = 0xa005;
+      Send(std::move(packet), *a);
+      ASSERT_EQ(received.seen.size(), 1u);
+      EXPECT_EQ(sent.seen[0].meta.vlan_present, offload);
+      EXPECT_TRUE(received.seen[0].meta.vlan_present);
+      EXPECT_EQ(received.seen[0].meta.vlan_proto, protocol);
+      EXPECT_EQ(received.seen[0].meta.vlan_tci, 0xa005);
+      EXPECT_EQ(received.seen[0].meta.gso.size, 1448) << "whole";
+      EXPECT_EQ(received.seen[0].bytes.size(), 14u + 20u + 20u + 3000u);
+      sent.seen.clear();
+      received.seen.clear();
+    }
+  }
+}
+
+TEST_F(VethTest, ClaimsWhatThePeerUnderstands) {
+  const auto [a, b] = Pair();
+  EXPECT_TRUE(a->features().HasAll(kGsoSoftware))
+      << FeatureSetToString(kGsoSoftware & ~a->features());
+  EXPECT_TRUE(a->hw_features().HasAll(kGsoSoftware));
+  EXPECT_FALSE(a->vlan_features().HasAny(kVlanOffloads));
+  EXPECT_FALSE(a->features().HasAny({kHwVlanCtagFilter, kHwVlanStagFilter, kLro, kGsoRobust}));
+}
+
 TEST_F(VethTest, FramesForADownPeerAreDroppedAndCountedOnce) {
   const auto [a, b] = UpPair();
   static_cast<void>(TxPath::Transmit(Frame(), *a));  // in the backlog when the peer goes
   b->Down();
-  EXPECT_EQ(Send(Frame(), *a), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(Frame(), *a), TxResult::kCongested);
   EXPECT_TRUE(sink.packets.empty());
   EXPECT_EQ(b->drops().value(DropReason::kLinkDeviceDown), 1u);
   EXPECT_EQ(b->drops().total(), 1u);
@@ -194,7 +231,7 @@ TEST_F(VethTest, RemovingOneEndRemovesTheOther) {
   static_cast<void>(TxPath::Transmit(Frame(), *a));
   context.registry().Unregister(*b);
   EXPECT_TRUE(context.registry().devices().empty());
-  EXPECT_EQ(TxPath::Transmit(Frame(), *a), TxResult::kDeviceDown);
+  EXPECT_EQ(TxPath::Transmit(Frame(), *a), TxResult::kCongested);
   EXPECT_FALSE(context.RunOnce());
   EXPECT_EQ(context.pool().stats().packets_in_use, 0u);
 }
@@ -247,6 +284,9 @@ TEST_F(LoopbackTest, ReceivesWhatItSends) {
   EXPECT_EQ(lo.kind(), "loopback");
   EXPECT_EQ(lo.mtu(), 65536u);
   EXPECT_TRUE(lo.mac().IsZero());
+  EXPECT_EQ(lo.link_type(), LinkType::kLoopback);
+  EXPECT_TRUE(lo.features().Has(kVlanChallenged)) << "no VLAN on a loopback device";
+  EXPECT_FALSE(lo.hw_features().Has(kNocacheCopy));
   FakeSink sink;
   lo.AddPacketType(sink);
   ASSERT_TRUE(lo.Up().ok());

@@ -96,7 +96,7 @@ TEST_F(TapDeviceTest, KernelEndDownIsCarrierOffUntilItReturns) {
   ASSERT_THAT(device_->poll_fds(), SizeIs(1));
   EXPECT_TRUE(device_->poll_fds()[0].want_write);
   EXPECT_FALSE(context_.has_pending_work());
-  EXPECT_EQ(Send(Plain(60)), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(Plain(60)), TxResult::kCongested);
   EXPECT_EQ(device_->write_errors(EIO), 1u) << "written without carrier";
 
   kernel_->state = TapLinkState::kUp;
@@ -140,7 +140,7 @@ TEST_F(TapDeviceTest, RemovalFoundByReadingIsToldOnce) {
   EXPECT_FALSE(device_->has_carrier());
   EXPECT_THAT(device_->poll_fds(), IsEmpty());
   EXPECT_THAT(log.lines, SizeIs(1));
-  EXPECT_EQ(Send(Plain(60)), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(Plain(60)), TxResult::kCongested);
   const absl::Status up = device_->Up();
   EXPECT_FALSE(up.ok());
   EXPECT_THAT(std::string(up.message()), HasSubstr("removed"));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/drivers/tap/tap_harness.h"
+#include "tests/netdev/gro_frames.h"
 
 namespace tapwire::drivers {
 namespace {
@@ -116,6 +117,18 @@ TEST_F(TapDeviceTest, HeaderBecomesMetadata) {
   EXPECT_EQ(sink_.packets[0]->meta.csum_state, CsumState::kPartial);
   EXPECT_EQ(sink_.packets[0]->csum_start_in_data(), 34);
   EXPECT_EQ(sink_.packets[1]->meta.csum_state, CsumState::kNone);
+}
+
+TEST_F(TapDeviceTest, MergedFramesAreInTheStatistics) {
+  Up();
+  device_->SetGroMode(netdev::GroMode::kOn);
+  for (uint16_t i = 0; i < 3; ++i) {
+    FromKernel({}, netdev::testing::Piece({.ip_id = i}, size_t{1448} * i, 1448));
+  }
+  RunReadable();
+  EXPECT_THAT(sink_.packets, SizeIs(1));
+  EXPECT_EQ(Stat("rx_gro_merged"), 2u);
+  EXPECT_EQ(Stat("rx_gro_packets"), 1u);
 }
 
 TEST_F(TapDeviceTest, BadHeadersAreDroppedUnderTheirReason) {
