@@ -82,19 +82,61 @@ bool VerifyTransportChecksum(const Packet& packet, const PseudoHeader& pseudo, u
   return sum.Finish() == 0;
 }
 
+void RemoveFromCompleteSum(Packet& packet, std::span<const uint8_t> bytes) {
+  if (packet.meta.csum_state != CsumState::kComplete) return;
+  wire::InternetChecksum removed;
+  removed.Add(bytes);
+  // RFC 1624 §3: subtracting is adding the complement.
+  wire::InternetChecksum rest(packet.meta.csum_value);
+  rest.AddBe16(removed.Finish());
+  packet.meta.csum_value = rest.Fold();
+}
+
+void AddToCompleteSum(Packet& packet, std::span<const uint8_t> bytes) {
+  PacketMeta& meta = packet.meta;
+  if (meta.csum_state != CsumState::kComplete) return;
+  // RFC 1071 §2(B): behind an odd number of bytes the old sum counts with its bytes swapped.
+  wire::InternetChecksum sum(bytes.size() % 2 == 0 ? meta.csum_value : SwapBytes(meta.csum_value));
+  sum.Add(bytes);
+  meta.csum_value = sum.Fold();
+}
+
+void ConsumeChecksum(Packet& packet) {
+  PacketMeta& meta = packet.meta;
+  if (meta.csum_state != CsumState::kUnnecessary) return;
+  if (meta.csum_level == 0) {
+    meta.csum_state = CsumState::kNone;
+  } else {
+    --meta.csum_level;
+  }
+}
+
+void NoteVerifiedChecksum(Packet& packet) {
+  PacketMeta& meta = packet.meta;
+  if (meta.csum_state == CsumState::kNone) {
+    meta.csum_state = CsumState::kUnnecessary;
+    meta.csum_level = 0;
+  } else if (meta.csum_state == CsumState::kUnnecessary && meta.csum_level < kMaxChecksumLevel) {
+    ++meta.csum_level;
+  }
+}
+
+void ForwardChecksumState(Packet& packet) {
+  PacketMeta& meta = packet.meta;
+  if (meta.csum_state != CsumState::kComplete) return;
+  meta.csum_state = CsumState::kNone;
+  meta.csum_value = 0;
+}
+
 std::optional<std::span<const uint8_t>> PullAdjustingChecksum(Packet& packet, size_t n) {
   const auto pulled = packet.Pull(n);
   if (!pulled) return std::nullopt;
   PacketMeta& meta = packet.meta;
   if (meta.csum_state == CsumState::kComplete) {
-    wire::InternetChecksum removed;
-    removed.Add(*pulled);
-    // RFC 1624 §3: subtracting is adding the complement.
-    wire::InternetChecksum rest(meta.csum_value);
-    rest.AddBe16(removed.Finish());
+    RemoveFromCompleteSum(packet, *pulled);
     // What follows an odd number of bytes was summed with its bytes swapped
     // (RFC 1071 §2(B)).
-    meta.csum_value = n % 2 == 0 ? rest.Fold() : SwapBytes(rest.Fold());
+    if (n % 2 != 0) meta.csum_value = SwapBytes(meta.csum_value);
   } else if (meta.csum_state == CsumState::kPartial && packet.csum_start_in_data() < 0) {
     meta.csum_state = CsumState::kNone;
   }

@@ -46,6 +46,23 @@ bool VerifyTransportChecksum(const Packet& packet, const PseudoHeader& pseudo, u
 // bytes, kPartial whose start is removed becomes kNone.
 std::optional<std::span<const uint8_t>> PullAdjustingChecksum(Packet& packet, size_t n);
 
+// A kComplete sum covers what is behind the link header while data() is at that, and else all data.
+// These keep it true when bytes that it covers are taken out (an even number, at an even place), or
+// put in front of the data. Other states stay.
+void RemoveFromCompleteSum(Packet& packet, std::span<const uint8_t> bytes);
+void AddToCompleteSum(Packet& packet, std::span<const uint8_t> bytes);
+
+// One verified checksum has been used, by a tunnel's outer header: the next one is inside.
+// kUnnecessary of level 0 becomes kNone. A UDP header without a checksum uses one as well.
+void ConsumeChecksum(Packet& packet);
+// Software has verified the outermost checksum that nobody vouched for yet: kNone becomes
+// kUnnecessary, and that rises by a level, to at most kMaxChecksumLevel.
+inline constexpr uint8_t kMaxChecksumLevel = 3;
+void NoteVerifiedChecksum(Packet& packet);
+// To be called when a packet is forwarded: a sum over all of it ends being true with the first
+// field that is changed. The other states go on.
+void ForwardChecksumState(Packet& packet);
+
 // Marks the packet kPartial for a transport header at data() whose checksum field is
 // `field_offset` bytes in, and stores the pseudo-header sum there. The header must be
 // in the linear part.

@@ -88,15 +88,16 @@ void NetContext::ScheduleFlush(FlushHook& hook) {
   if (!hook.linked()) flush_list_.PushBack(hook);
 }
 
-void NetContext::EnqueueBacklog(PacketPtr packet, NetDevice& device) {
+bool NetContext::EnqueueBacklog(PacketPtr packet, NetDevice& device) {
   if (backlog_.size() >= options_.backlog_limit_packets) {
     stats_.backlog_dropped.Inc();
     device.DropRx(std::move(packet), DropReason::kLinkBacklogFull);
-    return;
+    return false;
   }
   packet->meta.rx_device = device.ifindex();
   packet->meta.rx_time = now_;
   backlog_.PushBack(std::move(packet));
+  return true;
 }
 
 bool NetContext::RunOnce(int budget) {
@@ -161,6 +162,7 @@ int NetContext::PollDevices(int budget) {
     stats_.polls.Inc();
     const int taken = poll->Poll(share);
     used += taken;
+    poll->FlushGro();
     // Before its packets are received: that may destroy it.
     if (taken >= share) poll->Schedule();
     RxPath::ReceiveList(*this, std::move(rx_batch_));

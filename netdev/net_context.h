@@ -85,9 +85,9 @@ class NetContext final : public Executor {
   void ScheduleFlush(FlushHook& hook);
 
   // Hands a frame to `device`'s receive core in the next receive round (veth, loopback, local
-  // delivery between upper devices), as arriving now. Over the limit: dropped and counted at the
-  // device.
-  void EnqueueBacklog(PacketPtr packet, NetDevice& device);
+  // delivery between upper devices), as arriving now. Over the limit: dropped, counted at the
+  // device, and false.
+  bool EnqueueBacklog(PacketPtr packet, NetDevice& device);
 
   // One batch: posted work, receive rounds (poll contexts and backlog), timers due, deferred user
   // events, one flush; repeated while the backlog is not empty, up to 64 rounds or `budget`
@@ -124,6 +124,7 @@ class NetContext final : public Executor {
     Counter deferred_dropped;  // callbacks refused by Defer
     Counter timers_fired;
     Counter posted;        // callbacks run
+    Counter rx_processed;  // rounds of the receive core: one for each device a frame reaches
     Counter rx_no_device;  // frames whose device was unregistered while they were queued
     Counter taps_missed;   // sent frames that taps could not be shown for want of memory
   };

@@ -3,11 +3,14 @@
 // NetContext calls Poll() with a budget until the context reports that it is drained.
 #pragma once
 
+#include <memory>
+
 #include "netdev/base/intrusive_list.h"
 #include "netdev/packet/packet.h"
 
 namespace tapwire::netdev {
 
+class Gro;
 class NetContext;
 class NetDevice;
 
@@ -31,17 +34,26 @@ class PollContext : public ListHook<PollContext> {
   void Schedule();
   bool scheduled() const { return linked(); }
 
+  // For its statistics; null until the device's settings asked for merging.
+  const Gro* gro() const { return gro_.get(); }
+
  protected:
   // Hands one received frame (data at the Ethernet header) to the stack side. `rx_time` must be
-  // set. This is where GRO will hold and merge.
+  // set. It goes up after Poll(), perhaps merged with others (netdev/gro.h), or as it is.
   void Deliver(PacketPtr packet);
 
   NetContext& context() const { return context_; }
   NetDevice& device() const { return device_; }
 
  private:
+  friend class NetContext;
+  void DeliverToGro(PacketPtr packet);
+  // The end of a round: nothing stays held.
+  void FlushGro();
+
   NetContext& context_;
   NetDevice& device_;
+  std::unique_ptr<Gro> gro_;
 };
 
 }  // namespace tapwire::netdev

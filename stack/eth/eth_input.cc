@@ -24,13 +24,17 @@ bool IsVlanType(uint16_t ether_type) {
 
 // Who may have sent the frame, and whether it is for us. A promiscuous device shows all frames to
 // its taps; the protocols take only theirs all the same (RFC 1122 §3.3.6; Linux: PACKET_OTHERHOST).
-DropReason CheckAddresses(const wire::EthernetHeader& header, const netdev::NetDevice& device) {
+// A macvlan in passthru mode is sent the frames of any station (LinkTarget::kHost).
+DropReason CheckAddresses(const wire::EthernetHeader& header, const netdev::NetDevice& device,
+                          LinkTarget target) {
   const MacAddress source = header.source();
   const MacAddress destination = header.destination();
   if (source.IsMulticast()) return DropReason::kLinkSourceMulticast;
   if (source == device.mac()) return DropReason::kLinkSourceOwn;
   if (destination == device.mac() || destination.IsBroadcast()) return DropReason::kNone;
-  if (!destination.IsMulticast()) return DropReason::kLinkOtherHost;
+  if (!destination.IsMulticast()) {
+    return target == LinkTarget::kHost ? DropReason::kNone : DropReason::kLinkOtherHost;
+  }
   return device.HasMulticast(destination) || device.is_promiscuous()
              ? DropReason::kNone
              : DropReason::kLinkMulticastFilter;
@@ -77,15 +81,22 @@ void EthInput::Receive(PacketPtr packet, Interface& interface) {
     stack_.Drop(std::move(packet), DropReason::kLinkRunt);
     return;
   }
+  // It speaks of this reception only: the packet may be sent on.
+  const LinkTarget target = std::exchange(packet->meta.link_target, LinkTarget::kByAddress);
+  if (target == LinkTarget::kOtherHost) {
+    const bool tagged = packet->meta.vlan_present;
+    stack_.Drop(std::move(packet),
+                tagged ? DropReason::kLinkVlanUnknown : DropReason::kLinkOtherHost);
+    return;
+  }
   if (interface.needs_resolution()) {
-    const DropReason reason = CheckAddresses(*header, interface.device());
+    const DropReason reason = CheckAddresses(*header, interface.device(), target);
     if (reason != DropReason::kNone) {
       stack_.Drop(std::move(packet), reason);
       return;
     }
   }
   uint16_t ether_type = header->ether_type();
-  if (packet->meta.vlan_present) ether_type = packet->meta.vlan_proto;
   if (header->IsLengthField()) ether_type = PullSnap(*packet);
   packet->set_l3_here();
   Dispatch(std::move(packet), interface, ether_type);
@@ -127,8 +138,8 @@ void EthInput::Dispatch(PacketPtr packet, Interface& interface, uint16_t ether_t
   }
   DropReason reason = DropReason::kLinkUnknownEtherType;
   if (IsVlanType(ether_type)) {
-    // A tag that came outside the data cannot be cut short.
-    const bool whole = packet->meta.vlan_present || packet->length() >= wire::VlanHeader::kLength;
+    // The receive core takes whole tags out of the data.
+    const bool whole = packet->length() >= wire::VlanHeader::kLength;
     reason = whole ? DropReason::kLinkVlanUnknown : DropReason::kLinkVlanMalformed;
   }
   stack_.Drop(std::move(packet), reason);

@@ -238,6 +238,60 @@ TEST_F(VerifyChecksumTest, NoneIsNotUnnecessary) {
   EXPECT_FALSE(ChecksumUnnecessary(*packet));
 }
 
+// Covers: netdev:C-05
+TEST_F(VerifyChecksumTest, CompleteEndsWithForwarding) {
+  for (const CsumState state :
+       {CsumState::kNone, CsumState::kUnnecessary, CsumState::kComplete, CsumState::kPartial}) {
+    PacketPtr packet = PartialFrame();
+    packet->meta.csum_state = state;
+    packet->meta.csum_level = state == CsumState::kUnnecessary ? 2 : 0;
+    const std::vector<uint8_t> before = BytesOf(*packet);
+    ForwardChecksumState(*packet);
+    EXPECT_EQ(packet->meta.csum_state, state == CsumState::kComplete ? CsumState::kNone : state);
+    EXPECT_EQ(packet->meta.csum_level, state == CsumState::kUnnecessary ? 2 : 0);
+    EXPECT_EQ(BytesOf(*packet), before) << "the field is not touched";
+  }
+}
+
+// Covers: netdev:C-06
+TEST_F(VerifyChecksumTest, ConsumedChecksumsLeaveThoseInside) {
+  PacketPtr packet = Frame();
+  packet->meta.csum_state = CsumState::kUnnecessary;
+  packet->meta.csum_level = 1;
+  ConsumeChecksum(*packet);  // the outer UDP header's
+  EXPECT_EQ(packet->meta.csum_state, CsumState::kUnnecessary);
+  EXPECT_EQ(packet->meta.csum_level, 0);
+  EXPECT_TRUE(ChecksumUnnecessary(*packet)) << "for the inner transport";
+  ConsumeChecksum(*packet);
+  EXPECT_EQ(packet->meta.csum_state, CsumState::kNone);
+  EXPECT_FALSE(ChecksumUnnecessary(*packet));
+  ConsumeChecksum(*packet);
+  EXPECT_EQ(packet->meta.csum_state, CsumState::kNone);
+  PacketPtr partial = PartialFrame();
+  ConsumeChecksum(*partial);
+  EXPECT_EQ(partial->meta.csum_state, CsumState::kPartial);
+}
+
+TEST_F(VerifyChecksumTest, ChecksumsVerifiedInSoftwareAreNoted) {
+  PacketPtr packet = Frame();
+  for (const int level : {0, 1, 2, 3, 3}) {
+    NoteVerifiedChecksum(*packet);
+    EXPECT_EQ(packet->meta.csum_state, CsumState::kUnnecessary);
+    EXPECT_EQ(packet->meta.csum_level, level);
+  }
+}
+
+TEST_F(VerifyChecksumTest, CompleteGrowsWithHeadersPutInFront) {
+  for (const size_t n : {1u, 2u, 7u, 14u, 20u}) {
+    PacketPtr packet = Frame();
+    packet->Pull(40);
+    packet->meta.csum_state = CsumState::kComplete;
+    packet->meta.csum_value = static_cast<uint16_t>(NaiveSum(packet->head_bytes()));
+    AddToCompleteSum(*packet, packet->Push(n));
+    EXPECT_EQ(packet->meta.csum_value, NaiveSum(packet->head_bytes())) << n;
+  }
+}
+
 class SetPartialChecksumTest : public testing::NetdevTest {};
 
 TEST_F(SetPartialChecksumTest, LeavesWhatChecksumHelpCompletes) {

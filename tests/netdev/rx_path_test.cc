@@ -11,6 +11,7 @@
 #include "netdev/tx_path.h"
 #include "tests/netdev/fake_device.h"
 #include "tests/netdev/frame_builder.h"
+#include "tests/netdev/rx_fixture.h"
 
 namespace tapwire::netdev {
 namespace {
@@ -18,28 +19,12 @@ namespace {
 using testing::BytesOf;
 using ::testing::ElementsAre;
 using testing::FakeDevice;
+using testing::FakeHandler;
 using testing::FakeSink;
-using testing::FrameSpec;
 
 constexpr uint16_t kIpv4 = 0x0800, kIpv6 = 0x86dd;
 
-class FakeHandler final : public RxHandler {
- public:
-  RxHandlerResult HandleFrame(PacketPtr& packet, NetDevice& device) override {
-    ++calls;
-    return handle(packet, device);
-  }
-  int calls = 0;
-  std::function<RxHandlerResult(PacketPtr&, NetDevice&)> handle;
-};
-
-class RxPathTest : public testing::NetdevTest {
- protected:
-  void Receive(FakeDevice& device, PacketPtr packet) {
-    device.rx().Add(std::move(packet));
-    context.RunOnce();
-  }
-};
+class RxPathTest : public testing::RxFixture {};
 
 TEST_F(RxPathTest, FrameGoesToTheProtocolOfItsType) {
   FakeDevice& device = AddUpDevice();
