@@ -42,8 +42,12 @@ constexpr size_t kMaxIpPacketBytes = 65535;
 constexpr size_t kUsualHeaderBytes = 256;
 
 constexpr GsoType kKinds = GsoType::kTcpv4 | GsoType::kTcpv6 | GsoType::kUdpL4;
-constexpr GsoType kModifiers =
-    GsoType::kDodgy | GsoType::kTcpEcn | GsoType::kFixedId | GsoType::kTcpAccEcn;
+constexpr GsoType kModifiers = GsoType::kDodgy | GsoType::kTcpEcn | GsoType::kFixedId |
+                               GsoType::kTcpAccEcn | GsoType::kPartial;
+
+// The features that the modifiers need. A type of nothing else says how, but not what to cut.
+constexpr FeatureSet kModifierFeatures{Feature::kGsoRobust, Feature::kTsoEcn, Feature::kTsoMangleId,
+                                       Feature::kGsoAccEcn, Feature::kGsoPartial};
 
 // A super-packet whose headers have been found to agree with its type.
 struct SuperPacket {
@@ -120,28 +124,46 @@ void SetPartial(Packet& packet, const TransportHeaders& headers, uint16_t sum) {
   packet.set_csum_start_in_data(static_cast<int32_t>(headers.l4));
 }
 
-// Cuts one super-packet.
+// Whether the device sums a transport with these headers.
+bool DeviceChecksums(const TransportHeaders& headers, FeatureSet features) {
+  return features.Has(Feature::kHwCsum) ||
+         (CanChecksum(features, headers.ether_type) && !headers.ipv6_extensions);
+}
+
+// How many segments the device takes at once when their headers are prepared, as kGsoPartial says:
+// all that are whole, or one. It must leave the payload alone: share it, and sum it itself.
+size_t SegmentsPerPiece(const Packet& packet, const SuperPacket& super, FeatureSet features,
+                        FeatureSet with_help) {
+  const FeatureSet all = features | with_help | Feature::kGsoRobust;
+  const bool prepared = features.HasAll({Feature::kGsoPartial, Feature::kSg}) &&
+                        DeviceChecksums(super.headers, features) &&
+                        all.HasAll(RequiredGsoFeatures(packet));
+  return prepared ? super.payload_bytes / packet.meta.gso.size : 1;
+}
+
+// Cuts one super-packet into pieces of one segment, or of several, which leaves super-packets.
 class Segmenter {
  public:
-  Segmenter(SlabPool& pool, const Packet& packet, const SuperPacket& super, FeatureSet features)
+  Segmenter(SlabPool& pool, const Packet& packet, const SuperPacket& super, FeatureSet features,
+            size_t segments_per_piece)
       : pool_(pool),
         packet_(packet),
         headers_(super.headers),
         super_(super),
+        segments_per_piece_(segments_per_piece),
         share_payload_(features.Has(Feature::kSg)),
-        keep_partial_(features.Has(Feature::kHwCsum) ||
-                      (CanChecksum(features, headers_.ether_type) && !headers_.ipv6_extensions)),
+        keep_partial_(DeviceChecksums(headers_, features)),
         pseudo_sum_(PseudoSum(headers_, packet.head_bytes(), 0)) {}
 
   SegmentResult Run() {
     SegmentResult result;
     const size_t size = packet_.meta.gso.size;
-    for (size_t i = 0; i < super_.segments; ++i) {
-      const size_t offset = i * size;
+    for (size_t i = 0; i < super_.segments; i += segments_per_piece_) {
+      const size_t left = super_.payload_bytes - i * size;
       const SegmentPosition position{.index = i,
-                                     .offset = offset,
-                                     .payload_bytes = std::min(size, super_.payload_bytes - offset),
-                                     .last = i + 1 == super_.segments};
+                                     .offset = i * size,
+                                     .payload_bytes = std::min(segments_per_piece_ * size, left),
+                                     .last = i + segments_per_piece_ >= super_.segments};
       PacketPtr segment = MakeSegment(position);
       if (segment == nullptr) {
         return {.segments = {}, .error = DropReason::kTxNoBuffer};
@@ -159,7 +181,7 @@ class Segmenter {
     PacketPtr segment = pool_.AllocatePacket(linear);
     if (segment == nullptr) return nullptr;
     std::memcpy(segment->Put(headers_.payload).data(), packet_.data(), headers_.payload);
-    SetMeta(*segment);
+    SetMeta(*segment, position);
     if (!AddPayload(*segment, position)) return nullptr;
     EditNetworkHeader(*segment, position);
     EditTransportHeader(*segment, position);
@@ -167,9 +189,20 @@ class Segmenter {
     return segment;
   }
 
-  void SetMeta(Packet& segment) const {
+  // Whether the piece still holds several segments.
+  bool IsSuperPacket(const SegmentPosition& position) const {
+    return position.payload_bytes > packet_.meta.gso.size;
+  }
+
+  void SetMeta(Packet& segment, const SegmentPosition& position) const {
     segment.meta = packet_.meta;
-    segment.meta.gso = GsoInfo();
+    GsoInfo& gso = segment.meta.gso;
+    if (IsSuperPacket(position)) {
+      gso.type = (gso.type | GsoType::kPartial) & ~GsoType::kDodgy;
+      gso.segs = static_cast<uint16_t>((position.payload_bytes + gso.size - 1) / gso.size);
+    } else {
+      gso = GsoInfo();
+    }
     segment.meta.inner_l3_offset = PacketMeta::kUnset;
     segment.meta.inner_l4_offset = PacketMeta::kUnset;
     segment.set_l2_here();
@@ -217,7 +250,8 @@ class Segmenter {
 
   void EditNetworkHeader(Packet& segment, const SegmentPosition& position) const {
     uint8_t* ip = segment.data() + headers_.l3;
-    const size_t total = segment.length() - headers_.l3;
+    const size_t payload = std::min<size_t>(position.payload_bytes, packet_.meta.gso.size);
+    const size_t total = headers_.payload - headers_.l3 + payload;
     if (headers_.ether_type == EtherType::kIpv6) {
       StoreBe16(ip + 4, static_cast<uint16_t>(total - wire::Ipv6Header::kLength));
       return;
@@ -248,6 +282,7 @@ class Segmenter {
   const Packet& packet_;
   const TransportHeaders& headers_;
   const SuperPacket& super_;
+  const size_t segments_per_piece_;
   const bool share_payload_;
   const bool keep_partial_;
   const uint16_t pseudo_sum_;  // with length 0
@@ -271,6 +306,9 @@ DropReason CheckOffloadMetadata(const Packet& packet) {
   const PacketMeta& meta = packet.meta;
   const bool has_type = meta.gso.type != GsoType::kNone;
   if (has_type != (meta.gso.size != 0)) return DropReason::kTxBadGsoMetadata;
+  if (has_type && (RequiredGsoFeatures(packet) & ~kModifierFeatures).empty()) {
+    return DropReason::kTxBadGsoMetadata;
+  }
   if (meta.csum_state != CsumState::kPartial) return DropReason::kNone;
   if (meta.csum_start < 0) return DropReason::kTxBadChecksumMetadata;
   const int64_t start = packet.csum_start_in_data();
@@ -301,7 +339,8 @@ DropReason PrepareGso(Packet& packet) {
   return DropReason::kNone;
 }
 
-SegmentResult SegmentPacket(SlabPool& pool, const Packet& packet, FeatureSet features) {
+SegmentResult SegmentPacket(SlabPool& pool, const Packet& packet, FeatureSet features,
+                            FeatureSet with_help) {
   SuperPacket super;
   if (const DropReason reason = Examine(packet, super); reason != DropReason::kNone) {
     return {.segments = {}, .error = reason};
@@ -309,7 +348,9 @@ SegmentResult SegmentPacket(SlabPool& pool, const Packet& packet, FeatureSet fea
   // An untrusted packet whose headers were found right may go to the device.
   const FeatureSet required = RequiredGsoFeatures(packet) & ~FeatureSet(Feature::kGsoRobust);
   if (features.HasAll(required)) return {};
-  return Segmenter(pool, packet, super, features).Run();
+  return Segmenter(pool, packet, super, features,
+                   SegmentsPerPiece(packet, super, features, with_help))
+      .Run();
 }
 
 }  // namespace tapwire::netdev

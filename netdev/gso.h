@@ -24,9 +24,9 @@ inline bool IsGso(const Packet& packet) { return packet.meta.gso.size != 0; }
 FeatureSet RequiredGsoFeatures(const Packet& packet);
 
 // Whether type, size and checksum position can be true of this packet, whatever the
-// device: a type needs a size and vice versa, and a partial checksum's start and field
-// lie behind the link header and inside the data. kNone, kTxBadGsoMetadata or
-// kTxBadChecksumMetadata.
+// device: a type needs a size and vice versa, and names a kind; a partial checksum's
+// start and field lie behind the link header and inside the data. kNone,
+// kTxBadGsoMetadata or kTxBadChecksumMetadata.
 DropReason CheckOffloadMetadata(const Packet& packet);
 
 // Moves the headers of a TCP or UDP packet into the linear part if they are not there,
@@ -46,6 +46,12 @@ DropReason PrepareGso(Packet& packet);
 // (unless kFixedId), TCP sequence, FIN and PSH only on the last, CWR only on the first
 // (unless kTcpAccEcn). No segment is a GSO packet. `packet` is not changed. Nothing is
 // cut if `features` allow the device to do it.
-SegmentResult SegmentPacket(SlabPool& pool, const Packet& packet, FeatureSet features);
+//
+// `with_help` are kinds that the device segments only with kGsoPartial. If they make
+// the difference, what comes out is one super-packet of type kPartial of as many whole
+// segments as there are, its network header that of its first segment, and a frame
+// with the rest.
+SegmentResult SegmentPacket(SlabPool& pool, const Packet& packet, FeatureSet features,
+                            FeatureSet with_help = {});
 
 }  // namespace tapwire::netdev

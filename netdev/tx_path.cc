@@ -12,6 +12,8 @@
 //
 // Features are looked at in Prepare, as late as possible, so a packet may wait in a queue while
 // they change. Segments need no further step: they leave segmentation as the device wants them.
+// Stacked devices do all this once each, with their own features: a software device that claims
+// everything passes super-packets on, and the last one on the way cuts them.
 #include "netdev/tx_path.h"
 
 #include <cstring>
@@ -34,7 +36,8 @@ constexpr int kMaxTransmitDepth = 8;
 
 constexpr FeatureSet kTagInsertion{Feature::kHwVlanCtagTx, Feature::kHwVlanStagTx};
 
-// What the device cannot segment, by properties that differ from packet to packet.
+// What the device cannot segment, by properties that differ from packet to packet. A packet whose
+// headers are not understood is left to software, which refuses it by name.
 FeatureSet GsoFeatures(const Packet& packet, const NetDevice& device, FeatureSet f) {
   const GsoInfo& gso = packet.meta.gso;
   if (gso.segs > device.gso_max_segs() || packet.length() >= device.gso_max_size() ||
@@ -43,6 +46,7 @@ FeatureSet GsoFeatures(const Packet& packet, const NetDevice& device, FeatureSet
   }
   const auto headers = ParseTransportHeaders(packet.head_bytes());
   if (!headers) return f & ~kGsoMask;
+  if (!gso.Has(GsoType::kPartial)) f &= ~device.gso_partial_features();
   // RFC 6864 §4: only an atomic datagram may carry any identification.
   if (gso.Has(GsoType::kTcpv4) && !headers->dont_fragment) {
     f &= ~FeatureSet(Feature::kTsoMangleId);
@@ -97,7 +101,8 @@ DropReason SegmentIfNeeded(PacketPtr& packet, NetDevice& device, FeatureSet f, P
   if (const DropReason reason = PrepareGso(*packet); reason != DropReason::kNone) {
     return reason;
   }
-  SegmentResult result = SegmentPacket(packet->pool(), *packet, f);
+  const FeatureSet with_help = device.features() & device.gso_partial_features();
+  SegmentResult result = SegmentPacket(packet->pool(), *packet, f, with_help);
   if (result.error != DropReason::kNone || result.segments.empty()) {
     return result.error;
   }
@@ -132,7 +137,7 @@ DropReason CheckSize(const Packet& packet, const NetDevice& device) {
   size_t limit = size_t{device.mtu()} + NetDevice::kLinkHeaderLength;
   if (packet.length() <= limit) return DropReason::kNone;
   size_t frame_bytes = packet.length();
-  int tags = 0;
+  int tags = 0;  // in the data
   if (IsGso(packet)) {
     const auto headers = ParseTransportHeaders(packet.head_bytes());
     if (!headers) return DropReason::kTxBadHeaderOffsets;
@@ -142,7 +147,7 @@ DropReason CheckSize(const Packet& packet, const NetDevice& device) {
     tags = ParseLinkHeaders(packet.head_bytes()).tags;
   }
   // IEEE 802.1Q: a tag does not count as payload.
-  if (tags > 0) limit += wire::VlanHeader::kLength;
+  limit += static_cast<size_t>(tags) * wire::VlanHeader::kLength;
   return frame_bytes <= limit ? DropReason::kNone : DropReason::kTxOverMtu;
 }
 
@@ -156,6 +161,7 @@ FeatureSet NetDevice::FeaturesCheck(const Packet& packet, FeatureSet features) c
   return tags >= 2 ? features & kFitForManyTags : features;
 }
 
+// Devices here reach all memory of the pool, so kHighDma narrows nothing.
 FeatureSet TxPath::PacketFeatures(const Packet& packet, const NetDevice& device) {
   FeatureSet f = device.features();
   if (IsGso(packet)) f = GsoFeatures(packet, device, f);
@@ -183,9 +189,10 @@ DropReason TxPath::CheckMetadata(const Packet& packet, const NetDevice& device) 
 
 TxResult TxPath::Transmit(PacketPtr packet, NetDevice& device) {
   if (!device.is_running()) {
+    // As Linux's queue of a device without link: upper devices count the packet as sent.
     device.DropTx(std::move(packet),
                   device.is_up() ? DropReason::kTxCarrierOff : DropReason::kTxDeviceDown);
-    return TxResult::kDeviceDown;
+    return TxResult::kCongested;
   }
   DropReason reason = DropReason::kNone;
   if (IsGso(*packet) && !LinearizeHeaders(*packet)) {
@@ -209,7 +216,7 @@ TxResult TxPath::SendNow(PacketPtr packet, NetDevice& device) {
   NetContext& context = device.context();
   if (context.transmit_depth_ >= kMaxTransmitDepth) {
     device.DropTx(std::move(packet), DropReason::kTxRecursion);
-    return TxResult::kDropped;
+    return TxResult::kDeviceDown;
   }
   PacketList ready;
   if (!Prepare(std::move(packet), device, ready)) return TxResult::kDropped;

@@ -14,15 +14,17 @@ class TxPath {
  public:
   // `packet` has data() at a complete Ethernet header. Queued devices send at the end
   // of the batch (kQueued), queue-less ones at once. Never blocks; a full queue (1000
-  // packets) drops. A loss is counted at the device. When a packet had to be cut, the
-  // result is that of its first segment.
+  // packets) drops (kNoBuffer), and so does a device that is down or has no carrier
+  // (kCongested: to an upper device it counts as sent) and one that is reached through
+  // more than 8 others (kDeviceDown). A loss is counted once, in the device's
+  // tx_dropped. When a packet had to be cut, the result is that of its first segment.
   static TxResult Transmit(PacketPtr packet, NetDevice& device);
 
   // Features that apply to this packet on this device.
   static FeatureSet PacketFeatures(const Packet& packet, const NetDevice& device);
 
   // Whether the packet can be true and fit for the device: CheckOffloadMetadata(), a
-  // frame without GSO within MTU + link header (+ one tag), each segment of one with
+  // frame without GSO within MTU + link header (+ its tags), each segment of one with
   // GSO within the same. kNone when it is.
   static DropReason CheckMetadata(const Packet& packet, const NetDevice& device);
 

@@ -20,7 +20,10 @@ netdev::TxResult EthOutput(PacketPtr packet, netdev::NetDevice& device,
   header.Emit(packet->Push(wire::EthernetHeader::kLength));
   packet->set_l2_here();
   packet->meta.ether_type = ether_type;
-  return netdev::TxPath::Transmit(std::move(packet), device);
+  // Senders on this host are told, though the device's queue takes frames for ever without a link.
+  const bool running = device.is_running();
+  const netdev::TxResult result = netdev::TxPath::Transmit(std::move(packet), device);
+  return running ? result : netdev::TxResult::kDeviceDown;
 }
 
 }  // namespace tapwire

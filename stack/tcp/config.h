@@ -33,7 +33,7 @@ enum class SynCookieMode : uint8_t {
 // When segments are built larger than the MSS, to be cut by the transmit path.
 enum class GsoMode : uint8_t {
   kAlways,  // up to the device's gso_max_size, whatever it can do itself
-  kDevice,  // only when the route's device has GSO or TSO (Linux before 4.17)
+  kDevice,  // only when the route's device has GSO, or TSO of the family (Linux before 4.17)
 };
 
 struct Config {

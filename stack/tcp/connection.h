@@ -350,6 +350,7 @@ class Connection final : public ListHook<OutputTag>,
   void SendNewData();
   bool SendOneChunk();
   bool MaySendSmall(uint32_t length, uint32_t queued) const;
+  bool MayBuildSuperPackets(const netdev::NetDevice& device) const;
   uint32_t ChunkLimit() const;    // payload of one packet, cut late
   uint32_t SegmentSize() const;   // payload of one segment with the present options
   uint32_t UsableWindow() const;  // what the peer's window leaves for new data

@@ -82,18 +82,24 @@ uint32_t Connection::BurstLimit(uint32_t size) const {
   return static_cast<uint32_t>(std::min<uint64_t>(segments * size, UINT32_MAX));
 }
 
+bool Connection::MayBuildSuperPackets(const netdev::NetDevice& device) const {
+  using netdev::Feature;
+  if (config().gso == GsoMode::kAlways) return true;
+  const Feature kind = flow_.remote.is_v4() ? Feature::kTso : Feature::kTso6;
+  return device.features().HasAny({Feature::kGso, kind});
+}
+
 uint32_t Connection::ChunkLimit() const {
   const uint32_t size = SegmentSize();
   const netdev::NetDevice& device = path_.interface->device();
-  const bool allowed =
-      config().gso == GsoMode::kAlways ||
-      device.features().HasAny(netdev::FeatureSet(netdev::Feature::kGso) | netdev::kAllTso);
-  if (!allowed) return size;
-  const uint32_t limit = std::min(config().gso_max_bytes, device.gso_max_size());
-  const uint32_t headers = 40 + 60;
+  if (!MayBuildSuperPackets(device)) return size;
+  // The device's limit counts the link header too, and is one byte above what passes.
+  constexpr uint32_t kHeaders = 40 + 60, kLinkHeaders = 14 + 4;
+  const uint32_t limit = std::min(
+      config().gso_max_bytes, std::max(device.gso_max_size(), kLinkHeaders + 1) - kLinkHeaders - 1);
   const uint64_t by_segments = uint64_t{device.gso_max_segs()} * size;
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(
-      {limit > headers ? limit - headers : size, by_segments, BurstLimit(size)}));
+      {limit > kHeaders ? limit - kHeaders : size, by_segments, BurstLimit(size)}));
   return std::max(bytes / size, 1u) * size;
 }
 

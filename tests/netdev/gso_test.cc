@@ -402,6 +402,14 @@ TEST_F(GsoTest, OffloadMetadataMustBePossible) {
             DropReason::kTxBadGsoMetadata);
   EXPECT_EQ(check([](Packet& p) { p.meta.gso = {.type = GsoType::kNone, .size = 100}; }),
             DropReason::kTxBadGsoMetadata);
+  EXPECT_EQ(check([](Packet& p) {
+              p.meta.gso = {.type = GsoType::kDodgy | GsoType::kTcpEcn, .size = 100};
+            }),
+            DropReason::kTxBadGsoMetadata)
+      << "says how, but not what to cut";
+  EXPECT_EQ(
+      check([](Packet& p) { p.meta.gso = {.type = static_cast<GsoType>(1U << 25), .size = 100}; }),
+      DropReason::kTxBadGsoMetadata);
   EXPECT_EQ(check([](Packet& p) { p.meta.csum_start = PacketMeta::kUnset; }),
             DropReason::kTxBadChecksumMetadata);
   EXPECT_EQ(check([](Packet& p) { p.set_csum_start_in_data(13); }),

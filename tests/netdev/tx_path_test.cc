@@ -23,102 +23,6 @@ using testing::Get16;
 using testing::MakePacket;
 using testing::WireBytesOf;
 
-class PacketFeaturesTest : public testing::NetdevTest {
- protected:
-  static FeatureSet Of(const PacketPtr& packet, const NetDevice& device) {
-    return TxPath::PacketFeatures(*packet, device) & ~kSoftFeatures;
-  }
-};
-
-TEST_F(PacketFeaturesTest, SizeLimitCountsTheLinkHeader) {  // Covers: netdev:P-01
-  FakeDevice& device = AddDevice({.features = {kSg, kHwCsum, kTso}});
-  PacketPtr over = GsoPacket({.payload = 65536 - 54}, 1448);
-  ASSERT_EQ(over->length(), 65536u);
-  EXPECT_EQ(Of(over, device), (FeatureSet{kSg, kHwCsum}));
-  PacketPtr under = GsoPacket({.payload = 65535 - 54}, 1448);
-  EXPECT_EQ(Of(under, device), (FeatureSet{kSg, kHwCsum, kTso}));
-}
-
-TEST_F(PacketFeaturesTest, SegmentCountLimit) {  // Covers: netdev:P-02
-  FakeDevice& device = AddDevice({.features = {kSg, kHwCsum, kTso}, .gso_max_segs = 10});
-  PacketPtr packet = GsoPacket({.payload = 1100}, 100);
-  packet->meta.gso.segs = 11;
-  EXPECT_EQ(Of(packet, device), (FeatureSet{kSg, kHwCsum}));
-  packet->meta.gso.segs = 10;
-  EXPECT_EQ(Of(packet, device), (FeatureSet{kSg, kHwCsum, kTso}));
-}
-
-TEST_F(PacketFeaturesTest,
-       ChecksumOfAnotherProtocolTakesSegmentationAlong) {  // Covers: netdev:P-03, netdev:P-04
-  FakeDevice& device = AddDevice({.features = {kSg, kIpCsum, kTso}});
-  device.set_features(device.features() | kTso6);
-  PacketPtr partial = PartialFrame({.ipv6 = true});
-  EXPECT_EQ(Of(partial, device), FeatureSet{kSg});
-  PacketPtr complete = Frame({.ipv6 = true});
-  EXPECT_EQ(Of(complete, device), (FeatureSet{kSg, kIpCsum, kTso, kTso6}));
-  PacketPtr ipv4 = PartialFrame();
-  EXPECT_EQ(Of(ipv4, device), (FeatureSet{kSg, kIpCsum, kTso, kTso6}));
-}
-
-TEST_F(PacketFeaturesTest, TagLimitsToVlanFeatures) {  // Covers: netdev:P-05
-  FakeDevice& device = AddDevice({.features = {kSg, kHwCsum, kTso}, .vlan_features = {kSg}});
-  PacketPtr in_data = PartialFrame({.tags = 1});
-  EXPECT_EQ(Of(in_data, device), FeatureSet{kSg});
-  PacketPtr in_meta = PartialFrame();
-  in_meta->meta.vlan_present = true;
-  EXPECT_EQ(Of(in_meta, device), FeatureSet{kSg}) << "no tag insertion either";
-}
-
-TEST_F(PacketFeaturesTest, TagMakesGenericChecksumSpecific) {  // Covers: netdev:P-06
-  FakeDevice& device = AddDevice(
-      {.features = {kHwCsum, kSg, kTso, kHwVlanCtagTx}, .vlan_features = {kIpCsum, kSg, kTso}});
-  PacketPtr packet = PartialFrame();
-  packet->meta.vlan_present = true;
-  EXPECT_EQ(Of(packet, device), (FeatureSet{kIpCsum, kSg, kTso, kHwVlanCtagTx}));
-}
-
-TEST_F(PacketFeaturesTest, ManyTagsStopProtocolOffloads) {  // Covers: netdev:P-07
-  const FeatureSet set{kSg, kIpCsum, kTso, kHwVlanCtagTx};
-  FakeDevice& device = AddDevice({.features = set, .vlan_features = set});
-  PacketPtr packet = GsoPacket({.payload = 3000, .tags = 2}, 1448);
-  EXPECT_EQ(Of(packet, device), (FeatureSet{kSg, kHwVlanCtagTx}));
-  PacketPtr one_each = GsoPacket({.payload = 3000, .tags = 1}, 1448);
-  EXPECT_EQ(Of(one_each, device), set);
-  one_each->meta.vlan_present = true;
-  EXPECT_EQ(Of(one_each, device), (FeatureSet{kSg, kHwVlanCtagTx}));
-
-  FakeDevice& upper = AddDevice(
-      {.name = "upper", .features = set, .vlan_features = set, .pass_all_features = true});
-  EXPECT_EQ(Of(packet, upper), set);
-}
-
-TEST_F(PacketFeaturesTest, FixedIdentificationNeedsDontFragment) {  // Covers: netdev:P-10
-  FakeDevice& device = AddDevice({.features = {kSg, kHwCsum, kTso, kTsoMangleId}});
-  PacketPtr packet = GsoPacket({.payload = 300, .df = false}, 100);
-  packet->meta.gso.type |= GsoType::kFixedId;
-  EXPECT_FALSE(Of(packet, device).Has(kTsoMangleId));
-  EXPECT_FALSE(Of(packet, device).HasAll(RequiredGsoFeatures(*packet)));
-  PacketPtr with_df = GsoPacket({.payload = 300, .df = true}, 100);
-  with_df->meta.gso.type |= GsoType::kFixedId;
-  EXPECT_TRUE(Of(with_df, device).HasAll(RequiredGsoFeatures(*with_df)));
-}
-
-TEST_F(PacketFeaturesTest, UntrustedPacketNeedsARobustDevice) {  // Covers: netdev:P-11
-  FakeDevice& device = AddDevice({.features = {kSg, kHwCsum, kTso}});
-  PacketPtr packet = GsoPacket({.payload = 300}, 100);
-  packet->meta.gso.type |= GsoType::kDodgy;
-  EXPECT_FALSE(Of(packet, device).HasAll(RequiredGsoFeatures(*packet)));
-}
-
-TEST_F(PacketFeaturesTest, ExtensionHeadersStopIpv6Offloads) {
-  const FeatureSet set{kSg, kIpCsum, kIpv6Csum, kTso6, kGsoUdpL4};
-  FakeDevice& device = AddDevice({.features = set});
-  PacketPtr tcp = GsoPacket({.ipv6 = true, .payload = 300, .dest_options = true}, 100);
-  EXPECT_FALSE(Of(tcp, device).HasAny({kTso6, kIpv6Csum, kGsoUdpL4}));
-  PacketPtr plain = GsoPacket({.ipv6 = true, .payload = 300}, 100);
-  EXPECT_TRUE(Of(plain, device).HasAll({kTso6, kIpv6Csum}));
-}
-
 class TxPathTest : public testing::NetdevTest {
  protected:
   // Sends and flushes.
@@ -331,6 +235,113 @@ TEST_F(TxPathTest, TcpWithoutPartialIsSetUpForTheDevice) {  // Covers: netdev:X-
             testing::NaivePseudoSum(device.sent[0]->head_bytes(), 14, 6, 3020));
 }
 
+// Covers: netdev:X-08
+TEST_F(TxPathTest, UntrustedPacketThatTheDeviceCanCutIsCheckedAndCounted) {
+  FakeDevice& device = Device({kSg, kHwCsum, kTso, kTso6, kGsoUdpL4});
+  for (const FrameSpec& spec :
+       {FrameSpec{.payload = 3000}, FrameSpec{.ipv6 = true, .payload = 3000},
+        FrameSpec{.udp = true, .payload = 3000},
+        FrameSpec{.ipv6 = true, .udp = true, .payload = 3000}}) {
+    device.sent.clear();
+    PacketPtr packet = GsoPacket(spec, 1400);
+    packet->meta.gso.type |= GsoType::kDodgy;
+    ASSERT_EQ(packet->meta.gso.segs, 0);
+    Send(std::move(packet), device);
+    ASSERT_EQ(device.sent.size(), 1u);
+    EXPECT_EQ(device.sent[0]->meta.gso.segs, 3);
+    EXPECT_EQ(device.sent[0]->meta.gso.size, 1400);
+    EXPECT_EQ(device.sent[0]->meta.csum_state, CsumState::kPartial);
+    EXPECT_EQ(WireBytesOf(*device.sent[0]), testing::BuildFrame(spec));
+  }
+  EXPECT_EQ(device.stats().tx_gso_segmented.value(), 0u);
+}
+
+TEST_F(TxPathTest, UntrustedPacketIsCutForADeviceThatCannot) {
+  FakeDevice& device = Device({kSg, kHwCsum});
+  PacketPtr packet = GsoPacket({.payload = 3000}, 1448);
+  packet->meta.gso.type |= GsoType::kDodgy;
+  Send(std::move(packet), device);
+  ASSERT_EQ(device.sent.size(), 3u);
+  EXPECT_EQ(device.sent[0]->meta.gso, GsoInfo());
+}
+
+// A robust device gets it unseen: it checks by itself.
+TEST_F(TxPathTest, RobustDeviceGetsUntrustedPacketsAsTheyAre) {
+  FakeDevice& device = Device({kSg, kHwCsum, kTso, kGsoRobust});
+  PacketPtr packet = GsoPacket({.payload = 3000}, 1448);
+  packet->meta.gso.type |= GsoType::kDodgy;
+  Send(std::move(packet), device);
+  ASSERT_EQ(device.sent.size(), 1u);
+  EXPECT_EQ(device.sent[0]->meta.gso.segs, 0);
+}
+
+// Nobody knows whether a UDP sender wanted a checksum, so only what needs no repair goes on.
+TEST_F(TxPathTest, UdpThatIsNotPartialIsNeverRepaired) {
+  FakeDevice& able = AddUpDevice({.name = "able", .features = {kSg, kHwCsum, kGsoUdpL4}});
+  FakeDevice& plain = AddUpDevice({.name = "plain", .features = {kSg, kHwCsum}});
+  const auto send = [&](CsumState state, FakeDevice& device, bool ipv6) {
+    device.sent.clear();
+    PacketPtr packet = Frame({.ipv6 = ipv6, .udp = true, .payload = 300});
+    packet->meta.gso = {.type = GsoType::kUdpL4, .size = 100};
+    packet->meta.csum_state = state;
+    Send(std::move(packet), device);
+    return device.sent.size();
+  };
+  for (const bool ipv6 : {false, true}) {
+    EXPECT_EQ(send(CsumState::kUnnecessary, able, ipv6), 1u);
+    EXPECT_EQ(send(CsumState::kNone, able, ipv6), 0u);
+    EXPECT_EQ(send(CsumState::kUnnecessary, plain, ipv6), 0u);
+    EXPECT_EQ(send(CsumState::kNone, plain, ipv6), 0u);
+  }
+  EXPECT_EQ(able.drops().value(DropReason::kTxBadChecksumMetadata), 2u);
+  EXPECT_EQ(able.stats().tx_dropped.value(), 2u);
+  EXPECT_EQ(plain.drops().value(DropReason::kTxBadChecksumMetadata), 4u);
+  EXPECT_EQ(plain.stats().tx_dropped.value(), 4u);
+}
+
+// Linux 6.18: cut with equal identifications, DF or not.
+TEST_F(TxPathTest, FixedIdentificationWithoutDontFragmentIsCutInSoftware) {
+  FakeDevice& device = Device({kSg, kHwCsum, kTso, kTsoMangleId});
+  PacketPtr packet = GsoPacket({.payload = 300, .ip_id = 42, .df = false}, 100);
+  packet->meta.gso.type |= GsoType::kFixedId;
+  Send(std::move(packet), device);
+  ASSERT_EQ(device.sent.size(), 3u);
+  for (const PacketPtr& frame : device.sent) EXPECT_EQ(Get16(frame->head_bytes(), 18), 42u);
+}
+
+// The device rewrites the transport header only: it is given whole segments with the network header
+// of the first one, and the rest as a frame. IPv4 total length, by hand: 20 + 20 + 1000.
+TEST_F(TxPathTest, PartialSegmentationPreparesHeadersOnce) {
+  for (const bool ipv6 : {false, true}) {
+    const Feature kind = ipv6 ? kTso6 : kTso;
+    FakeDevice& device = AddUpDevice({.name = context.registry().FreeName("part"),
+                                      .features = {kSg, kHwCsum, kGsoPartial, kind},
+                                      .gso_partial_features = kind});
+    PacketPtr packet = GsoPacket({.ipv6 = ipv6, .payload = 3100, .tcp_flags = 0x98}, 1000);
+    packet->meta.gso.type |= GsoType::kDodgy;
+    Send(std::move(packet), device);
+    ASSERT_EQ(device.sent.size(), 2u);
+    const GsoInfo& gso = device.sent[0]->meta.gso;
+    EXPECT_EQ(gso.type, (ipv6 ? GsoType::kTcpv6 : GsoType::kTcpv4) | GsoType::kPartial);
+    EXPECT_EQ(gso.size, 1000);
+    EXPECT_EQ(gso.segs, 3);
+    EXPECT_EQ(device.sent[1]->meta.gso, GsoInfo());
+    const std::vector<uint8_t> first = BytesOf(*device.sent[0]);
+    const std::vector<uint8_t> rest = BytesOf(*device.sent[1]);
+    const size_t headers = ipv6 ? 74 : 54;
+    EXPECT_EQ(first.size(), headers + 3000);
+    EXPECT_EQ(rest.size(), headers + 100);
+    EXPECT_EQ(Get16(first, ipv6 ? 18 : 16), ipv6 ? 1020u : 1040u);
+    EXPECT_EQ(first[headers - 7], 0x90) << "CWR and ACK, PSH is on the last";
+    EXPECT_EQ(rest[headers - 7], 0x18);
+    EXPECT_EQ(testing::Get32(rest, headers - 16), 1000u + 3000);
+    if (!ipv6) {
+      EXPECT_EQ(Get16(rest, 18), 7u + 3) << "three identifications went before";
+    }
+    EXPECT_EQ(FrameFault(WireBytesOf(*device.sent[1])), "");
+  }
+}
+
 TEST_F(TxPathTest, ImpossibleMetadataIsDropped) {  // Covers: bug:B89
   FakeDevice& device = Device({kSg, kHwCsum, kTso});
   uint64_t dropped = 0;
@@ -362,10 +373,15 @@ TEST_F(TxPathTest, FrameOverTheMtuIsDropped) {
   EXPECT_EQ(Send(PartialFrame({.payload = 960, .tags = 1}), device), TxResult::kQueued)
       << "a tag is extra";
   EXPECT_EQ(Send(PartialFrame({.payload = 961, .tags = 1}), device), TxResult::kTooBig);
-  EXPECT_EQ(device.sent.size(), 2u);
-  EXPECT_EQ(device.drops().value(DropReason::kTxOverMtu), 2u);
+  EXPECT_EQ(Send(PartialFrame({.payload = 960, .tags = 2}), device), TxResult::kQueued);
+  EXPECT_EQ(Send(PartialFrame({.payload = 961, .tags = 2}), device), TxResult::kTooBig);
+  EXPECT_EQ(Send(PartialFrame({.ipv6 = true, .payload = 940}), device), TxResult::kQueued);
+  EXPECT_EQ(Send(PartialFrame({.ipv6 = true, .payload = 941}), device), TxResult::kTooBig);
+  EXPECT_EQ(device.sent.size(), 4u);
+  EXPECT_EQ(device.drops().value(DropReason::kTxOverMtu), 4u);
 }
 
+// Covers: bug:B91
 TEST_F(TxPathTest, MtuIsJudgedBySegmentSize) {
   FakeDevice& device = Device({kSg, kHwCsum, kTso}, 1000);
   EXPECT_EQ(Send(GsoPacket({.payload = 60000}, 960), device), TxResult::kQueued);
@@ -397,18 +413,31 @@ TEST_F(TxPathTest, ScatteredHeadersAreFoundForTheMtuCheck) {
   EXPECT_EQ(device.drops().value(DropReason::kTxBadHeaderOffsets), 1u);
 }
 
+// The dead queue: what an upper device sent counts as sent, and is counted as dropped here.
 TEST_F(TxPathTest, DeviceThatDoesNotRunDrops) {
   FakeDevice& device = AddDevice();
-  EXPECT_EQ(Send(Frame(), device), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(Frame(), device), TxResult::kCongested);
   EXPECT_EQ(device.drops().value(DropReason::kTxDeviceDown), 1u);
   ASSERT_TRUE(device.Up().ok());
   device.SetCarrier(false);
-  EXPECT_EQ(Send(Frame(), device), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(Frame(), device), TxResult::kCongested);
   EXPECT_EQ(device.drops().value(DropReason::kTxCarrierOff), 1u);
+  EXPECT_EQ(device.stats().tx_dropped.value(), 2u);
   device.SetCarrier(true);
   EXPECT_EQ(Send(Frame(), device), TxResult::kQueued);
   context.registry().Unregister(device);
-  EXPECT_EQ(TxPath::Transmit(Frame(), device), TxResult::kDeviceDown);
+  EXPECT_EQ(TxPath::Transmit(Frame(), device), TxResult::kCongested);
+  EXPECT_EQ(device.stats().tx_dropped.value(), 3u);
+  EXPECT_EQ(device.stats().tx_packets.value(), 1u);
+}
+
+TEST_F(TxPathTest, CongestedDriverCountsAsSent) {
+  FakeDevice& device = AddUpDevice({.queueless = true});
+  device.answer = TxResult::kCongested;
+  EXPECT_EQ(TxPath::Transmit(Frame(), device), TxResult::kCongested);
+  EXPECT_TRUE(TxOk(TxResult::kCongested));
+  EXPECT_EQ(device.stats().tx_packets.value(), 1u);
+  EXPECT_EQ(device.drops().total(), 0u);
 }
 
 TEST_F(TxPathTest, FailedSendIsCountedByTheDriverOnly) {
@@ -464,16 +493,18 @@ TEST_F(TxPathTest, DevicesThatSendThroughEachOtherForEverAreStopped) {
   FakeDevice& a = AddUpDevice({.name = "a", .queueless = true});
   FakeDevice& b = AddUpDevice({.name = "b", .queueless = true});
   int depth = 0;
-  a.on_xmit = [&] {
+  TxResult deepest = TxResult::kSent;
+  const auto send_on = [&](FakeDevice& next) {
     ++depth;
-    static_cast<void>(TxPath::Transmit(Frame(), b));
+    const TxResult result = TxPath::Transmit(Frame(), next);
+    if (!TxOk(result)) deepest = result;
   };
-  b.on_xmit = [&] {
-    ++depth;
-    static_cast<void>(TxPath::Transmit(Frame(), a));
-  };
+  a.on_xmit = [&] { send_on(b); };
+  b.on_xmit = [&] { send_on(a); };
   EXPECT_EQ(TxPath::Transmit(Frame(), a), TxResult::kSent);
   EXPECT_EQ(depth, 8);
+  EXPECT_EQ(deepest, TxResult::kDeviceDown);
+  EXPECT_EQ(a.stats().tx_dropped.value() + b.stats().tx_dropped.value(), 1u);
   EXPECT_EQ(a.drops().value(DropReason::kTxRecursion) + b.drops().value(DropReason::kTxRecursion),
             1u);
   // The count is back at zero.
