@@ -15,6 +15,9 @@ struct StackConfig {
   // IP. RFC 1122 §3.2.1.7 and RFC 8200: both settable; 64 is the assigned default.
   uint8_t default_ttl = 64;
   uint8_t default_hop_limit = 64;
+  // A router (RFC 1812): unicast packets for others are passed on between the interfaces. As it is
+  // when the stack is made; Stack::SetForwarding() changes it later, for the devices hear of it.
+  bool forwarding = false;
 
   // Reassembly (RFC 1122 §3.3.2: 60–120 s for IPv4; RFC 8200 §4.5: 60 s).
   Duration reassembly_timeout = std::chrono::seconds(60);

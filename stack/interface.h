@@ -122,6 +122,7 @@ class Interface final : public netdev::NetdevObserver {
 
   // interface_link.cc: what the state of the link brings about.
   void Attach();  // after the stack has it in its list
+  void SetForwarding(bool on);
   void Detach();  // before it leaves
   void UpdateRunning();
   void Start();
@@ -140,6 +141,7 @@ class Interface final : public netdev::NetdevObserver {
   std::vector<Group> groups_;
   size_t user_groups_ = 0;                   // groups with users
   bool running_ = false;                     // Start() ran, Stop() did not
+  bool forwarding_ = false;                  // the device and the group of routers know
   std::optional<IpAddress> own_link_local_;  // the automatic one
   uint8_t link_local_attempts_ = 0;          // RFC 7217's DAD_Counter
   // Shared so that it may be replaced while it runs; expires with the interface.

@@ -8,6 +8,7 @@
 //   device down             the same, and addresses become tentative: they are checked again before
 //                           they are used (RFC 5227 §2.1)
 //   MAC changed             neighbours forgotten, addresses announced with the new MAC
+//   peers to be told        addresses announced: the device has moved to another place of the link
 #include <utility>
 
 #include "stack/arp/arp.h"
@@ -39,9 +40,22 @@ void Interface::Attach() {
 void Interface::Detach() {
   Unlink();
   if (running_) Stop();
+  if (forwarding_) device_.SetForwarding(false);
   for (const Group& group : groups_) device_.RemoveMulticast(MulticastMac(group.address));
   groups_.clear();
   alive_.reset();
+}
+
+// RFC 4291 §2.8: a router is in the group of all routers too.
+void Interface::SetForwarding(bool on) {
+  if (device_.is_loopback() || on == forwarding_) return;
+  forwarding_ = on;
+  device_.SetForwarding(on);
+  if (on) {
+    Join(Ipv6Address::AllRouters(), /*system=*/true);
+  } else {
+    Leave(*FindGroup(Ipv6Address::AllRouters()), /*system=*/true);
+  }
 }
 
 void Interface::OnNetdevEvent(netdev::NetDevice& /*device*/, netdev::NetdevEvent event) {
@@ -63,6 +77,9 @@ void Interface::OnNetdevEvent(netdev::NetDevice& /*device*/, netdev::NetdevEvent
       stack_.InvalidateRoutes();
       if (running_) EnsureLinkLocal();
       return;
+    case netdev::NetdevEvent::kNotifyPeers:
+      if (running_) AnnounceAll();
+      return;
     case netdev::NetdevEvent::kChangeAddr:
       neighbors4_->Flush();
       neighbors6_->Flush();
@@ -74,6 +91,9 @@ void Interface::OnNetdevEvent(netdev::NetDevice& /*device*/, netdev::NetdevEvent
     case netdev::NetdevEvent::kRegister:
     case netdev::NetdevEvent::kDown:
     case netdev::NetdevEvent::kFeatChange:
+    case netdev::NetdevEvent::kPreTypeChange:
+    case netdev::NetdevEvent::kBondingFailover:
+    case netdev::NetdevEvent::kResendIgmp:
       return;
   }
 }

@@ -50,6 +50,7 @@ enum class IcmpErrorKind : uint8_t {
   kParameterProblem,       // 12/0, 4/0; value = pointer
   kUnrecognizedOption,     // –,    4/2; value = pointer
   kIncompleteHeaderChain,  // –,    4/3; value = pointer (RFC 7112)
+  kBeyondScope,            // –,    1/2; sent only: received it counts as kNetUnreachable
   kOther,                  // any other error type: passed up, never sent
 };
 

@@ -30,7 +30,11 @@ namespace tapwire {
   X(reasm_fails, "ReasmFails", "Reassemblies that failed (time, memory, overlap, size)")         \
   X(frag_oks, "FragOKs", "Datagrams fragmented")                                                 \
   X(frag_fails, "FragFails", "Datagrams that would not be fragmented (DF, IPv6 too big)")        \
-  X(frag_creates, "FragCreates", "Fragments made")
+  X(frag_creates, "FragCreates", "Fragments made")                                               \
+  X(forw_datagrams, "ForwDatagrams", "IPv4: datagrams forwarded")                                \
+  X(out_forw_datagrams, "OutForwDatagrams", "IPv6: datagrams forwarded")                         \
+  X(in_no_routes, "InNoRoutes", "Datagrams not forwarded since no route was found")              \
+  X(in_too_big_errors, "InTooBigErrors", "IPv6: datagrams not forwarded since they are too big")
 TAPWIRE_COUNTER_STRUCT(IpCounters, TAPWIRE_IP_COUNTERS);
 
 #define TAPWIRE_ICMP_COUNTERS(X)                                                                \

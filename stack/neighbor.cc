@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "netdev/wire/ethernet.h"
 #include "stack/eth/eth_output.h"
+#include "stack/forwarding.h"
 #include "stack/neighbor_entry.h"
 #include "stack/stack.h"
 
@@ -88,7 +89,12 @@ netdev::TxResult NeighborTable::OutputSlow(PacketPtr packet, Entry& entry) {
     case NeighborState::kIncomplete:
       return Enqueue(entry, std::move(packet));
     case NeighborState::kFailed:
-      stack_.Drop(std::move(packet), DropReason::kNeighborUnresolved);
+      // A sender of our own hears it from the result.
+      if (IsTransit(stack_, *packet)) {
+        ReportTransitUnreachable(stack_, std::move(packet));
+      } else {
+        stack_.Drop(std::move(packet), DropReason::kNeighborUnresolved);
+      }
       return netdev::TxResult::kNoRoute;
     default:
       break;

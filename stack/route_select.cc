@@ -12,6 +12,7 @@
 // source addresses).
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,6 +33,7 @@ class RouteFinder {
       : stack_(stack), gateways_(gateways), request_(request), to_(request.destination) {}
 
   absl::StatusOr<Route> Find();
+  std::optional<Route> FindForward(const IpAddress& source);
 
  private:
   absl::Status CheckDestination() const;
@@ -237,6 +239,22 @@ const RouteEntry* RouteFinder::BestRoute() const {
   return best;
 }
 
+// RFC 1812 §5.2.4: by the table alone. No source address is chosen, and no path MTU known: those of
+// the sender count.
+std::optional<Route> RouteFinder::FindForward(const IpAddress& source) {
+  const RouteEntry* entry = BestRoute();
+  if (entry == nullptr || entry->interface->device().is_loopback()) return std::nullopt;
+  const uint32_t mtu = entry->interface->device().mtu();
+  if (to_.is_v6() && mtu < kIpv6MinimumMtu) return std::nullopt;  // RFC 8200 §5
+  return Route{.kind = RouteKind::kUnicast,
+               .interface = entry->interface,
+               .source = source,
+               .destination = to_,
+               .next_hop = entry->gateway.value_or(to_),
+               .mtu = mtu,
+               .generation = stack_.route_generation()};
+}
+
 absl::Status RouteFinder::WhyNoRoute() const {
   for (const RouteEntry& entry : stack_.routes().entries()) {
     if (Fits(entry)) return Down(*entry.interface, to_);
@@ -339,6 +357,12 @@ absl::Status RouteFinder::WhyNoSource(const Interface& interface) const {
 
 absl::StatusOr<Route> Stack::FindRoute(const RouteRequest& request) {
   return RouteFinder(*this, *gateways_, request).Find();
+}
+
+std::optional<Route> Stack::FindForwardRoute(const IpAddress& source,
+                                             const IpAddress& destination) {
+  const RouteRequest request{.destination = destination};
+  return RouteFinder(*this, *gateways_, request).FindForward(source);
 }
 
 }  // namespace tapwire

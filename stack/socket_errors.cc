@@ -13,6 +13,7 @@ int ErrnoOf(netdev::TxResult result) {
   switch (result) {
     case netdev::TxResult::kSent:
     case netdev::TxResult::kQueued:
+    case netdev::TxResult::kCongested:
       return 0;
     case netdev::TxResult::kNoBuffer:
       return ENOBUFS;
@@ -31,6 +32,7 @@ int ErrnoOf(netdev::TxResult result) {
 int ErrnoOf(IcmpErrorKind kind) {
   switch (kind) {
     case IcmpErrorKind::kNetUnreachable:
+    case IcmpErrorKind::kBeyondScope:
       return ENETUNREACH;
     case IcmpErrorKind::kHostUnreachable:
     case IcmpErrorKind::kTtlExceeded:

@@ -15,6 +15,7 @@
 #include "netdev/wire/ipv4.h"
 #include "netdev/wire/ipv6_ext.h"
 #include "stack/eth/eth_input.h"
+#include "stack/forwarding.h"
 #include "stack/gateway_monitor.h"
 #include "stack/icmp/icmp_error.h"
 #include "stack/icmp/icmpv4.h"
@@ -89,6 +90,7 @@ absl::StatusOr<Interface*> Stack::AddInterface(netdev::NetDevice& device) {
   Interface& interface = *interfaces_.back();
   eth_input_->Attach(interface);
   interface.Attach();
+  if (config_.forwarding) interface.SetForwarding(true);
   return &interface;
 }
 
@@ -116,6 +118,11 @@ Interface* Stack::FindLocalAddress(const IpAddress& address) const {
     if (interface->HasUsableAddress(address)) return interface.get();
   }
   return nullptr;
+}
+
+void Stack::SetForwarding(bool on) {
+  config_.forwarding = on;
+  for (const auto& interface : interfaces_) interface->SetForwarding(on);
 }
 
 // ---- Routes ----
@@ -257,7 +264,8 @@ bool ParseOwnDatagram(std::span<const uint8_t> bytes, bool v4, IcmpErrorInfo& er
 
 }  // namespace
 
-void Stack::ReportLocalUnreachable(PacketPtr ip_packet, Interface& interface) {
+void Stack::ReportUnreachable(PacketPtr ip_packet, Interface& interface) {
+  if (IsTransit(*this, *ip_packet)) return ReportTransitUnreachable(*this, std::move(ip_packet));
   const std::span<const uint8_t> bytes = ip_packet->head_bytes();
   const bool v4 = !bytes.empty() && bytes[0] >> 4 == 4;
   // RFC 792: code 1, host unreachable; RFC 4443 §3.1: code 3, address unreachable.

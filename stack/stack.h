@@ -67,6 +67,15 @@ class Stack {
   const RouteTable& routes() const { return routes_; }
   uint32_t route_generation() const { return routes_.generation(); }
 
+  // Whether unicast packets for others are forwarded between the interfaces, both families alike
+  // (RFC 1812, RFC 8200; config.forwarding at the start). The devices are told: LRO goes off, and
+  // does not come back when forwarding ends. Redirects are not sent, groups not forwarded.
+  void SetForwarding(bool on);
+  bool forwarding() const { return config_.forwarding; }
+  // The way of a packet from `source` that is to be forwarded: by the route table alone, with the
+  // MTU of the link, since what senders learn of a path is theirs. Null: no route.
+  std::optional<Route> FindForwardRoute(const IpAddress& source, const IpAddress& destination);
+
   struct RouteRequest {
     IpAddress destination;
     std::optional<IpAddress> source = {};  // must be one of ours and usable
@@ -115,10 +124,10 @@ class Stack {
   void SendIcmpError(const Packet& offending, const IpPacketInfo& info, IcmpErrorKind kind,
                      uint32_t value = 0);
 
-  // A datagram of ours (data() at its IP header) cannot be delivered by `interface`, since its next
-  // hop does not answer: tells the transport that sent it (kHostUnreachable, RFC 4861 §7.2.2),
-  // counts kNeighborUnresolved and frees it. For ARP and NDP.
-  void ReportLocalUnreachable(PacketPtr ip_packet, Interface& interface);
+  // A datagram (data() at its IP header) cannot be delivered by `interface`, since its next hop
+  // does not answer: tells the transport that sent it (kHostUnreachable, RFC 4861 §7.2.2), or by
+  // ICMP the host it was forwarded for, counts kNeighborUnresolved and frees it. For ARP and NDP.
+  void ReportUnreachable(PacketPtr ip_packet, Interface& interface);
 
   // Counts a drop and frees the packet; returns the reason, so `return stack.Drop(...)`.
   DropReason Drop(PacketPtr packet, DropReason reason);

@@ -131,7 +131,7 @@ void Arp::Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to,
 }
 
 void Arp::ReportUnreachable(PacketPtr packet, const IpAddress& /*target*/) {
-  stack_.ReportLocalUnreachable(std::move(packet), interface_);
+  stack_.ReportUnreachable(std::move(packet), interface_);
 }
 
 void Arp::SendRequest(const Ipv4Address& sender, const Ipv4Address& target, const MacAddress& to) {

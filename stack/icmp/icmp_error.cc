@@ -174,7 +174,7 @@ constexpr TypeAndCode kIcmpv6Table[] = {
     {IcmpErrorKind::kPacketTooBig, 2, 0},          {IcmpErrorKind::kAdminProhibited, 1, 1},
     {IcmpErrorKind::kTtlExceeded, 3, 0},           {IcmpErrorKind::kReassemblyTimeout, 3, 1},
     {IcmpErrorKind::kParameterProblem, 4, 0},      {IcmpErrorKind::kUnrecognizedOption, 4, 2},
-    {IcmpErrorKind::kIncompleteHeaderChain, 4, 3},
+    {IcmpErrorKind::kIncompleteHeaderChain, 4, 3}, {IcmpErrorKind::kBeyondScope, 1, 2},
 };
 
 // The four bytes behind the checksum: an MTU or a pointer, unused otherwise.

@@ -3,10 +3,12 @@
 // and fragmentation. Reassembly is in stack/reassembly.h.
 //
 //   Input:  header → source → destination → options ─┬─► transport
-//                                                    └─► reassembly ─► transport
+//                                 │                  └─► reassembly ─► transport
+//                                 └─► (a router) Forward
 //   Output: whole, or one header per fragment ─► Interface::Output
 //
-// A host only: what is not for us is counted and dropped, source routes are not followed.
+// What is not for us is counted and dropped, unless the stack forwards; source routes are not
+// followed.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +25,7 @@ namespace tapwire {
 
 class Interface;
 class Stack;
+struct TransitProblem;  // stack/forwarding.h
 
 class Ipv4 {
  public:
@@ -51,6 +54,13 @@ class Ipv4 {
   void CountGroupInput(IpDelivery delivery);
   DropReason InputFragment(PacketPtr packet, const wire::Ipv4Header& header,
                            const IpPacketInfo& info);
+
+  // Forwarding (ipv4_forward.cc). `packet` data() is at its IP header.
+  DropReason Forward(PacketPtr packet, const IpPacketInfo& info);
+  DropReason CheckTransit(const Packet& packet, const IpPacketInfo& info) const;
+  DropReason RefuseTransit(PacketPtr packet, const IpPacketInfo& info, const TransitProblem& why);
+  DropReason ForwardTooBig(PacketPtr packet, const Route& route);
+  netdev::TxResult ForwardFragments(PacketPtr packet, const Route& route);
 
   // Output (ipv4_output.cc).
   netdev::TxResult Refuse(PacketPtr packet, netdev::TxResult result, DropReason reason);

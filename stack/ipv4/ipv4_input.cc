@@ -8,6 +8,7 @@
 #include "netdev/csum_offload.h"
 #include "netdev/wire/checksum.h"
 #include "netdev/wire/ip_protocol.h"
+#include "stack/forwarding.h"
 #include "stack/interface.h"
 #include "stack/ipv4/ipv4.h"
 #include "stack/ipv4/ipv4_options.h"
@@ -83,6 +84,8 @@ DropReason Ipv4::InputValid(PacketPtr packet, Interface& interface) {
                     .interface = &interface};
   DropReason bad = CheckSource(header, interface);
   if (bad == DropReason::kNone) bad = CheckDestination(header, *packet, interface, info.delivery);
+  const bool elsewhere = bad == DropReason::kIpv4NotOurs || bad == DropReason::kIpv4ForwardingOff;
+  if (elsewhere && ForwardsFrom(interface)) return Forward(std::move(packet), info);
   if (bad != DropReason::kNone) {
     stack_.mib().ip.in_addr_errors.Inc();
     return stack_.Drop(std::move(packet), bad);

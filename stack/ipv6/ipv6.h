@@ -6,7 +6,8 @@
 //                              └──────── the rest of the chain ◄──────────┘
 //   Output: whole, or fragments ─► Interface::Output
 //
-// A host only: what is not for us is counted and dropped, routing headers are not followed.
+// What is not for us is counted and dropped, unless the stack forwards: then only hop-by-hop
+// options are looked at. Routing headers are not followed.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,7 @@ namespace tapwire {
 
 class Interface;
 class Stack;
+struct TransitProblem;  // stack/forwarding.h
 
 class Ipv6 {
  public:
@@ -70,6 +72,11 @@ class Ipv6 {
                                      const Interface& interface) const;
   DropReason InputValid(PacketPtr packet, Interface& interface);
   DropReason Deliver(Walk& walk);
+
+  // Forwarding (ipv6_forward.cc). `walk` stands at the first header behind the fixed one.
+  DropReason Forward(Walk& walk);
+  DropReason CheckTransit(const Packet& packet, const IpPacketInfo& info) const;
+  DropReason RefuseTransit(Walk& walk, const TransitProblem& why);
 
   // Extension headers (ipv6_extensions.cc). An empty Problem: go on with the next header.
   DropReason WalkHeaders(Walk& walk);

@@ -6,6 +6,7 @@
 
 #include "netdev/csum_offload.h"
 #include "netdev/wire/ip_protocol.h"
+#include "stack/forwarding.h"
 #include "stack/interface.h"
 #include "stack/ipv6/ipv6.h"
 #include "stack/stack.h"
@@ -78,6 +79,11 @@ DropReason Ipv6::InputValid(PacketPtr packet, Interface& interface) {
   DropReason bad = CheckSource(header, interface);
   if (bad == DropReason::kNone) {
     bad = CheckDestination(header, *packet, interface, walk.info.delivery);
+  }
+  const bool elsewhere = bad == DropReason::kIpv6NotOurs || bad == DropReason::kIpv6ForwardingOff;
+  if (elsewhere && ForwardsFrom(interface)) {
+    walk.packet = std::move(packet);
+    return Forward(walk);
   }
   if (bad != DropReason::kNone) {
     stack_.mib().ip6.in_addr_errors.Inc();

@@ -125,8 +125,10 @@ void Ndp::Solicit(const IpAddress& target, std::optional<MacAddress> unicast_to,
 }
 
 void Ndp::SendAdvertisement(const Advertise& request) {
-  wire::NeighborAdvertisementFields fields{
-      .solicited = request.solicited, .override_flag = true, .target_address = request.target};
+  wire::NeighborAdvertisementFields fields{.router = interface_.stack().forwarding(),
+                                           .solicited = request.solicited,
+                                           .override_flag = true,
+                                           .target_address = request.target};
   fields.options.target_link_address = interface_.device().mac();
   PacketPtr packet = MakePacket(interface_.stack(), fields);
   if (!packet) return;
@@ -149,7 +151,7 @@ void Ndp::SendMessage(PacketPtr packet, const Ipv6Address& source, const Ipv6Add
 }
 
 void Ndp::ReportUnreachable(PacketPtr packet, const IpAddress& /*target*/) {
-  interface_.stack().ReportLocalUnreachable(std::move(packet), interface_);
+  interface_.stack().ReportUnreachable(std::move(packet), interface_);
 }
 
 }  // namespace tapwire

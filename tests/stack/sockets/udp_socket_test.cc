@@ -494,6 +494,7 @@ TEST(SocketErrorsTest, EveryFailedSendHasItsErrno) {
   const std::pair<TxResult, int> expected[] = {
       {TxResult::kSent, 0},
       {TxResult::kQueued, 0},
+      {TxResult::kCongested, 0},
       {TxResult::kNoBuffer, ENOBUFS},
       {TxResult::kNoRoute, ENETUNREACH},
       {TxResult::kDeviceDown, ENETDOWN},
