@@ -13,10 +13,6 @@
 #include "drivers/tap/tap_device.h"
 #include "netdev/base/status_util.h"
 #include "netdev/registry.h"
-#include "netdev/veth.h"
-#include "stack/path_mtu.h"
-#include "stack/tcp/tcp.h"
-#include "stack/udp/udp.h"
 
 namespace tapwire::apps {
 namespace {
@@ -35,10 +31,11 @@ Host::Host(uv_loop_t* loop, const HostOptions& options) : loop_(loop), options_(
 // In the reverse order of building: callbacks first, then what they might touch.
 Host::~Host() {
   signals_.reset();
-  holder_watch_.reset();
+  holder_watches_.clear();
+  device_watch_.reset();
   capture_.reset();
   stack_.reset();
-  peer_stack_.reset();
+  topology_.reset();
   runner_.reset();
 }
 
@@ -48,48 +45,38 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Create(uv_loop_t* loop, const HostOp
   return host;
 }
 
-namespace {
-
-// A host answers for ports that nobody has opened too: by a reset, by port unreachable. Without a
-// protocol it would say that it has none.
-void InstallTransports(Stack& stack) {
-  Udp::Install(stack);
-  tcp::Tcp::Install(stack);
-}
-
-}  // namespace
-
 absl::Status Host::Start() {
   environment_ = std::make_unique<Environment>();
   context_ = std::make_unique<netdev::NetContext>(
       tapwire::Environment{&environment_->clock, &environment_->random});
   stack_ = std::make_unique<Stack>(*context_, ConfigFor(options_));
   InstallTransports(*stack_);
-  TW_RETURN_IF_ERROR(options_.kind == DeviceKind::kTap ? OpenTap() : OpenVeth());
+  TW_RETURN_IF_ERROR(CreateDevices());
   TW_RETURN_IF_ERROR(StartCapture());
-  TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*device_));
-  interface_->SetAddressCallback(
-      [this](const IpAddress& a, bool duplicate) { OnAddress(a, duplicate); });
-  TW_RETURN_IF_ERROR(device_->Up());
+  TW_RETURN_IF_ERROR(CreateStacks());
+  TW_RETURN_IF_ERROR(topology_->Up());
   TW_RETURN_IF_ERROR(AddAddresses());
-  TW_RETURN_IF_ERROR(AddGateways());
   TW_ASSIGN_OR_RETURN(runner_, UvRunner::Attach(loop_, context_.get()));
   runner_->SetBusyPoll(options_.busy_poll);
   return StartSignals();
 }
 
-absl::Status Host::OpenTap() {
-  absl::StatusOr<std::unique_ptr<drivers::TapDevice>> tap =
-      drivers::TapDevice::Open(*context_, options_.tap);
-  // The flags were right, whatever the errno's code says: no usage error.
-  if (!tap.ok()) return absl::FailedPreconditionError(tap.status().message());
-  drivers::TapDevice& device = **tap;
-  device.SetGoneCallback([this](const absl::Status& why) {
-    device_lost_ = true;
-    Stop(why);
-  });
-  TW_ASSIGN_OR_RETURN(device_, context_->registry().Register(*std::move(tap)));
-  return WatchHolder(device);
+absl::Status Host::CreateDevices() {
+  topology_ = std::make_unique<Topology>(*context_, options_.topology);
+  TW_RETURN_IF_ERROR(topology_->CreateDevices([this](drivers::TapDevice& tap) {
+    tap.SetGoneCallback([this](const absl::Status& why) {
+      device_lost_ = true;
+      Stop(why);
+    });
+  }));
+  device_ = &topology_->own_device();
+  device_watch_ = std::make_unique<DeviceWatch>(*this);
+  context_->registry().AddObserver(*device_watch_);
+  for (const netdev::NetDevice* device : context_->registry().devices()) {
+    const auto* tap = dynamic_cast<const drivers::TapDevice*>(device);
+    if (tap != nullptr) TW_RETURN_IF_ERROR(WatchHolder(*tap));
+  }
+  return absl::OkStatus();
 }
 
 // The end of the process that holds the user namespace does not stop the TAP, so nothing else would
@@ -97,62 +84,46 @@ absl::Status Host::OpenTap() {
 absl::Status Host::WatchHolder(const drivers::TapDevice& tap) {
   if (tap.userns_watch_fd() < 0) return absl::OkStatus();
   TW_ASSIGN_OR_RETURN(
-      holder_watch_,
-      UvReadable::Watch(loop_, tap.userns_watch_fd(), [this, pid = tap.userns_holder()] {
-        std::fprintf(stderr,
-                     "tapwire: %s: the helper process of its user namespace (pid %d) has ended; "
-                     "userns-exec cannot enter it any more, the TAP works on\n",
-                     device_->name().c_str(), pid);
-      }));
+      holder_watches_[tap.ifindex()],
+      UvReadable::Watch(
+          loop_, tap.userns_watch_fd(), [name = tap.name(), pid = tap.userns_holder()] {
+            std::fprintf(stderr,
+                         "tapwire: %s: the helper process of its user namespace (pid %d) has "
+                         "ended; userns-exec cannot enter it any more, the TAP works on\n",
+                         name.c_str(), pid);
+          }));
   return absl::OkStatus();
 }
 
-absl::Status Host::OpenVeth() {
-  netdev::VethOptions veth;
-  if (!options_.tap.name.empty()) veth.name_a = options_.tap.name;
-  veth.name_b = "peer0";
-  veth.mac_a = options_.tap.mac;
-  if (options_.tap.mtu != 0) veth.mtu = options_.tap.mtu;
-  veth.offloads = options_.offloads;
-  std::pair<netdev::NetDevice*, netdev::NetDevice*> pair;
-  TW_ASSIGN_OR_RETURN(pair, netdev::CreateVethPair(*context_, veth));
-  device_ = pair.first;
-  return StartPeer(*pair.second);
-}
-
-absl::Status Host::StartPeer(netdev::NetDevice& device) {
-  StackConfig config = ConfigFor(options_);
-  config.duplicate_address_detection = false;  // alone on the wire when it starts
-  peer_stack_ = std::make_unique<Stack>(*context_, config);
-  InstallTransports(*peer_stack_);
-  Interface* peer = nullptr;
-  TW_ASSIGN_OR_RETURN(peer, peer_stack_->AddInterface(device));
-  TW_RETURN_IF_ERROR(device.Up());
-  TW_RETURN_IF_ERROR(peer->AddAddress(*IpPrefix::Parse(kVethPeer4)));
-  // RFC 8200 §5: a smaller link carries IPv4 only.
-  if (device.mtu() < kIpv6MinimumMtu) return absl::OkStatus();
-  return peer->AddAddress(*IpPrefix::Parse(kVethPeer6));
+absl::Status Host::CreateStacks() {
+  TW_ASSIGN_OR_RETURN(interface_, stack_->AddInterface(*device_));
+  return topology_->CreateStacks(ConfigFor(options_));
 }
 
 absl::Status Host::AddAddresses() {
+  WatchAddresses(*interface_, "--addr ", options_.addresses);
+  for (const auto& named : topology_->stacks()) {
+    for (size_t i = 0; i < named->ifindexes.size(); ++i) {
+      WatchAddresses(*named->stack->FindInterface(named->ifindexes[i]),
+                     "--stack addr=", named->spec.devices[i].addresses);
+    }
+  }
   for (const IpPrefix& address : options_.addresses) {
     TW_RETURN_IF_ERROR(interface_->AddAddress(address));
   }
-  return absl::OkStatus();
+  TW_RETURN_IF_ERROR(AddGateways(*stack_, *interface_, options_.gateways, "--gateway "));
+  return topology_->AddAddresses();
 }
 
-absl::Status Host::AddGateways() {
-  for (const IpAddress& gateway : options_.gateways) {
-    RouteEntry entry{.prefix = {IpAddress::Unspecified(gateway.family()), 0},
-                     .gateway = gateway,
-                     .interface = gateway.IsLinkLocal() ? interface_ : nullptr};
-    const absl::Status status = stack_->AddRoute(entry);
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("--gateway ", gateway.ToString(), ": ", status.message()));
-    }
+void Host::OnDeviceGone(netdev::NetDevice& device) {
+  holder_watches_.erase(device.ifindex());
+  if (&device != device_) return;
+  device_ = nullptr;
+  interface_ = nullptr;
+  device_lost_ = true;
+  if (runner_ != nullptr) {
+    Stop(absl::NotFoundError(absl::StrCat(device.name(), ": the device was removed while in use")));
   }
-  return absl::OkStatus();
 }
 
 absl::Status Host::StartCapture() {
@@ -187,23 +158,40 @@ absl::Status Host::SetQuitCallback(absl::AnyInvocable<void()> on_quit) {
 
 bool Host::capture_failed() const { return capture_ != nullptr && !capture_->writer.status().ok(); }
 
-void Host::OnAddress(const IpAddress& address, bool duplicate) {
-  for (const IpPrefix& wanted : options_.addresses) {
-    if (duplicate && wanted.address == address && address_status_.ok()) {
-      address_status_ =
-          absl::AlreadyExistsError(absl::StrCat("--addr ", wanted.ToString(), ": another host on ",
-                                                device_->name(), " has this address"));
+void Host::WatchAddresses(Interface& interface, const std::string& flag,
+                          const std::vector<IpPrefix>& wanted) {
+  interface.SetAddressCallback([this, flag, wanted, device = interface.device().name()](
+                                   const IpAddress& address, bool duplicate) {
+    for (const IpPrefix& one : wanted) {
+      if (duplicate && one.address == address && address_status_.ok()) {
+        address_status_ = absl::AlreadyExistsError(
+            absl::StrCat(flag, one.ToString(), ": another host on ", device, " has this address"));
+      }
+    }
+    CheckReady();
+  });
+}
+
+// The link-local address counts too: it is the right source for link-local destinations.
+bool Host::HasTentative() const {
+  const auto tentative = [](const Interface* interface) {
+    if (interface == nullptr) return false;
+    for (const InterfaceAddress& address : interface->addresses()) {
+      if (address.state == AddressState::kTentative) return true;
+    }
+    return false;
+  };
+  if (tentative(interface_)) return true;
+  for (const auto& named : topology_->stacks()) {
+    for (const uint32_t ifindex : named->ifindexes) {
+      if (!named->automatic && tentative(named->stack->FindInterface(ifindex))) return true;
     }
   }
-  CheckReady();
+  return false;
 }
 
 void Host::CheckReady() {
-  if (!on_ready_) return;
-  // The link-local address too: it is the right source for link-local destinations.
-  for (const InterfaceAddress& address : interface_->addresses()) {
-    if (address.state == AddressState::kTentative) return;
-  }
+  if (!on_ready_ || HasTentative()) return;
   // Not from inside the stack's own call: the command starts sockets and sends from here.
   context_->Defer([ready = std::exchange(on_ready_, nullptr), status = address_status_]() mutable {
     ready(status);
@@ -227,6 +215,7 @@ void Host::Stop(absl::Status status) {
 }
 
 std::string Host::Describe() const {
+  if (device_ == nullptr) return "no device";
   std::string text = absl::StrCat(device_->kind(), " ", device_->name(), " mac ",
                                   device_->mac().ToString(), " mtu ", device_->mtu());
   for (const bool automatic : {false, true}) {  // the link-local address comes last

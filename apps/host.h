@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host: one stack on one device on a libuv loop, built from the shared flags, with what every
+// Host: the stack of a command on a libuv loop, built from the shared flags, with what every
 // command needs around it: readiness (addresses checked), loss of the device, signals, capture,
-// statistics. With `--net veth` a second stack, the peer, lives on the other end of the pair.
+// statistics. The other devices and stacks that the flags ask for live in the same process
+// (apps/topology.h).
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "apps/host_options.h"
+#include "apps/topology.h"
 #include "netdev/net_context.h"
 #include "stack/stack.h"
 #include "uv.h"
@@ -27,7 +31,7 @@ class UvReadable;
 
 class Host final {
  public:
-  // Opens the device, starts the stack and addresses it. Errors name the file, the errno and a
+  // Makes the devices, starts the stacks and addresses them. Errors name the file, the errno and a
   // remedy. `loop` must outlive the host.
   static absl::StatusOr<std::unique_ptr<Host>> Create(uv_loop_t* loop, const HostOptions& options);
   ~Host();
@@ -47,8 +51,9 @@ class Host final {
   uv_loop_t* loop() const { return loop_; }
   netdev::NetContext& context() { return *context_; }
   Stack& stack() { return *stack_; }
-  Stack* peer_stack() { return peer_stack_.get(); }
-  Interface& interface() { return *interface_; }
+  Topology& topology() { return *topology_; }
+  Stack* peer_stack() { return topology_->peer_stack(); }
+  Interface& interface() { return *interface_; }  // from Create() until the run ends
   // One line: device, MAC, addresses.
   std::string Describe() const;
   // Non-zero counters and drop reasons with their explanations.
@@ -61,29 +66,35 @@ class Host final {
  private:
   struct Environment;
   struct Capture;
+  class DeviceWatch;
   Host(uv_loop_t* loop, const HostOptions& options);
 
   absl::Status Start();
-  absl::Status OpenTap();
-  absl::Status OpenVeth();
+  absl::Status CreateDevices();
+  absl::Status CreateStacks();
   absl::Status AddAddresses();
-  absl::Status AddGateways();
-  absl::Status StartPeer(netdev::NetDevice& device);
   absl::Status StartCapture();
   absl::Status StartSignals();
-  void OnAddress(const IpAddress& address, bool duplicate);
+  void WatchAddresses(Interface& interface, const std::string& flag,
+                      const std::vector<IpPrefix>& wanted);
+  bool HasTentative() const;
   void CheckReady();
   absl::Status WatchHolder(const drivers::TapDevice& tap);
+  void OnDeviceGone(netdev::NetDevice& device);
 
   uv_loop_t* loop_;
   HostOptions options_;
   std::unique_ptr<Environment> environment_;
   std::unique_ptr<netdev::NetContext> context_;
   std::unique_ptr<Capture> capture_;
-  std::unique_ptr<Stack> stack_, peer_stack_;
+  std::unique_ptr<Stack> stack_;
+  std::unique_ptr<Topology> topology_;
+  std::unique_ptr<DeviceWatch> device_watch_;
   std::unique_ptr<UvRunner> runner_;
   std::unique_ptr<Signals> signals_;
-  std::unique_ptr<UvReadable> holder_watch_;
+  // Of the user namespaces of TAPs, by ifindex; goes before its device.
+  std::map<uint32_t, std::unique_ptr<UvReadable>> holder_watches_;
+  // Null once the device was removed, which ends the run.
   Interface* interface_ = nullptr;
   netdev::NetDevice* device_ = nullptr;
   ReadyCallback on_ready_;

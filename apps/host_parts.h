@@ -14,6 +14,7 @@
 #include "apps/signals.h"
 #include "apps/uv_readable.h"
 #include "netdev/capture_tap.h"
+#include "netdev/device.h"
 #include "netdev/pcapng_writer.h"
 #include "stack/sockets/system_environment.h"
 #include "stack/sockets/uv/uv_runner.h"
@@ -52,6 +53,18 @@ struct Host::Capture {
         tap(writer, {.raw = raw, .wall_clock_offset = wall_clock_offset}) {}
   netdev::PcapngWriter writer;
   netdev::CaptureTap tap;
+};
+
+// Hears of devices that are removed, by the kernel or on request (tapwire ctl).
+class Host::DeviceWatch final : public netdev::NetdevObserver {
+ public:
+  explicit DeviceWatch(Host& host) : host_(host) {}
+  void OnNetdevEvent(netdev::NetDevice& device, netdev::NetdevEvent event) override {
+    if (event == netdev::NetdevEvent::kUnregister) host_.OnDeviceGone(device);
+  }
+
+ private:
+  Host& host_;
 };
 
 }  // namespace tapwire::apps

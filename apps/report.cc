@@ -58,6 +58,7 @@ int ReportError(absl::string_view command, const absl::Status& status, int failu
 std::string DescribeIcmpError(IcmpErrorKind kind, uint32_t value) {
   switch (kind) {
     case IcmpErrorKind::kNetUnreachable:
+    case IcmpErrorKind::kBeyondScope:
       return "Destination Net Unreachable";
     case IcmpErrorKind::kHostUnreachable:
       return "Destination Host Unreachable";

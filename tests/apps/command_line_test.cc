@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -34,6 +36,17 @@ struct Outcome {
   std::string err;  // standard error
 };
 
+// A control socket of its own for each run of the tests, wherever they run side by side.
+const bool kOwnRuntimeFolder = [] {
+  static char folder[] = "/tmp/tapwire-test-XXXXXX";
+  const bool made = mkdtemp(folder) != nullptr && setenv("XDG_RUNTIME_DIR", folder, 1) == 0;
+  std::atexit([] {
+    rmdir((std::string(folder) + "/tapwire").c_str());
+    rmdir(folder);
+  });
+  return made;
+}();
+
 Outcome RunProgram(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "tapwire");
   std::vector<const char*> argv;
@@ -49,7 +62,7 @@ Outcome RunProgram(std::vector<std::string> arguments) {
 
 const std::vector<std::vector<std::string>>& Commands() {
   static const auto* commands = new std::vector<std::vector<std::string>>{
-      {}, {"ping"}, {"echo"}, {"run"}, {"userns-exec"}, {"pcap"}, {"pcap", "check"}};
+      {}, {"ping"}, {"echo"}, {"run"}, {"userns-exec"}, {"ctl"}, {"pcap"}, {"pcap", "check"}};
   return *commands;
 }
 
@@ -145,6 +158,13 @@ TEST(CommandLineTest, BadUsageIsOneLineOnStandardErrorAndTwo) {
       {"run", "--net", "veth", "--pcap", ""},
       {"run", "--net", "veth", "--stats=5"},
       {"run", "--net", "veth\n\x1b[2J"},
+      {"run", "--net", "macvlan,lower=low"},
+      {"run", "--net", "dummy,name=low", "--on", "high"},
+      {"run", "--net", "dummy,name=low", "--stack", "dev=high"},
+      {"run", "--net", "dummy,name=low", "--ctl", "/nonexistent-folder/" + std::string(200, 'x')},
+      {"ctl"},
+      {"ctl", "--socket", "", "ip", "link"},
+      {"ctl", "--socket"},
       {"one\ntwo"},
       {"userns-exec"},
       {"userns-exec", "--pid", "0", "--", "true"},

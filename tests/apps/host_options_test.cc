@@ -18,10 +18,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-HostOptions Parsed(const std::string& net) {
-  const absl::StatusOr<HostOptions> options = ParseHostFlags({.net = net});
-  EXPECT_TRUE(options.ok()) << net << ": " << options.status();
+HostOptions ParsedFlags(const HostFlags& flags) {
+  const absl::StatusOr<HostOptions> options = ParseHostFlags(flags);
+  EXPECT_TRUE(options.ok()) << options.status();
   return options.ok() ? *options : HostOptions();
+}
+// The device of one --net.
+NetSpec Parsed(const std::string& net) {
+  const HostOptions options = ParsedFlags({.net = {net}});
+  return options.topology.devices.empty() ? NetSpec() : options.topology.devices[0];
 }
 
 // The message of the refusal; a value that is taken fails the test.
@@ -30,10 +35,10 @@ std::string Refusal(const HostFlags& flags) {
   EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument) << options.status();
   return std::string(options.status().message());
 }
-std::string RefusalOfNet(const std::string& net) { return Refusal({.net = net}); }
+std::string RefusalOfNet(const std::string& net) { return Refusal({.net = {net}}); }
 
 TEST(HostOptionsTest, PlainTapHasAllDefaults) {
-  const HostOptions options = Parsed("tap");
+  const NetSpec options = Parsed("tap");
   EXPECT_EQ(options.kind, DeviceKind::kTap);
   EXPECT_EQ(options.tap.name, "");
   EXPECT_EQ(options.tap.device_path, "/dev/net/tun");
@@ -43,13 +48,18 @@ TEST(HostOptionsTest, PlainTapHasAllDefaults) {
   EXPECT_TRUE(options.tap.csum && options.tap.tso && options.tap.uso && options.offloads);
   EXPECT_FALSE(options.tap.fd.has_value());
   EXPECT_FALSE(options.tap.userns);
-  EXPECT_EQ(options.dad, DadMode::kAuto);
-  EXPECT_EQ(options.busy_poll, Duration::zero());
-  EXPECT_THAT(options.addresses, IsEmpty());
+  EXPECT_FALSE(options.gro.has_value());
+  const HostOptions all = ParsedFlags({});
+  ASSERT_THAT(all.topology.devices, SizeIs(1));
+  EXPECT_EQ(all.topology.devices[0].text, "tap");
+  EXPECT_THAT(all.topology.stacks, IsEmpty());
+  EXPECT_EQ(all.dad, DadMode::kAuto);
+  EXPECT_EQ(all.busy_poll, Duration::zero());
+  EXPECT_THAT(all.addresses, IsEmpty());
 }
 
 TEST(HostOptionsTest, EveryTapKeyIsTaken) {
-  const HostOptions options = Parsed(
+  const NetSpec options = Parsed(
       "tap,name=tw0,dev=/tmp/tun,mac=02:00:00:00:00:05,mtu=9000,queues=4,csum=on,tso=off,uso=off,"
       "kernel=10.9.0.1/24,kernel=fd00:9::1/64");
   EXPECT_EQ(options.tap.name, "tw0");
@@ -84,7 +94,7 @@ TEST(HostOptionsTest, SwitchesAreOnAndOff) {
 }
 
 TEST(HostOptionsTest, VethTakesWhatItHas) {
-  const HostOptions options = Parsed("veth,name=v0,mac=02:00:00:00:00:06,mtu=1400,csum=off");
+  const NetSpec options = Parsed("veth,name=v0,mac=02:00:00:00:00:06,mtu=1400,csum=off");
   EXPECT_EQ(options.kind, DeviceKind::kVeth);
   EXPECT_EQ(options.tap.name, "v0");
   EXPECT_EQ(options.tap.mtu, 1400u);
@@ -93,16 +103,17 @@ TEST(HostOptionsTest, VethTakesWhatItHas) {
   for (const char* key : {"dev=/dev/net/tun", "kernel=10.9.0.1/24", "userns", "uso=off", "fd=3"}) {
     EXPECT_THAT(RefusalOfNet(std::string("veth,") + key), HasSubstr("veth has no option '"));
   }
-  EXPECT_THAT(Refusal({.net = "veth", .userns = true}), HasSubstr("--userns: veth"));
+  EXPECT_THAT(Refusal({.net = {"veth"}, .userns = true}), HasSubstr("--userns: veth"));
   EXPECT_THAT(RefusalOfNet("veth,name=v%d"), HasSubstr("'v%d'"));
 }
 
 // RFC 8200 §5: IPv6 needs 1280 bytes.
 TEST(HostOptionsTest, SmallMtuCarriesIpv4Only) {
-  EXPECT_THAT(Parsed("veth").addresses, SizeIs(2));
-  EXPECT_THAT(Parsed("veth,mtu=1280").addresses, SizeIs(2));
-  EXPECT_THAT(Parsed("veth,mtu=1279").addresses, ElementsAre(*IpPrefix::Parse("10.9.0.2/24")));
-  EXPECT_THAT(Refusal({.net = "tap,mtu=1279", .addresses = {"fd00:9::2/64"}}),
+  EXPECT_THAT(ParsedFlags({.net = {"veth"}}).addresses, SizeIs(2));
+  EXPECT_THAT(ParsedFlags({.net = {"veth,mtu=1280"}}).addresses, SizeIs(2));
+  EXPECT_THAT(ParsedFlags({.net = {"veth,mtu=1279"}}).addresses,
+              ElementsAre(*IpPrefix::Parse("10.9.0.2/24")));
+  EXPECT_THAT(Refusal({.net = {"tap,mtu=1279"}, .addresses = {"fd00:9::2/64"}}),
               AllOf(HasSubstr("--addr fd00:9::2/64"), HasSubstr("1280")));
   EXPECT_THAT(RefusalOfNet("tap,mtu=1279,kernel=fd00:9::1/64"), HasSubstr("1280"));
 }
@@ -118,7 +129,7 @@ TEST(HostOptionsTest, AddressesThatCannotWorkTogetherAreRefused) {
   }
   // RFC 3021: a /31 has neither.
   EXPECT_TRUE(ParseHostFlags({.addresses = {"10.9.0.1/31"}, .gateways = {"10.9.0.0"}}).ok());
-  EXPECT_THAT(Refusal({.net = "tap,kernel=10.9.0.2/24", .addresses = {"10.9.0.2/24"}}),
+  EXPECT_THAT(Refusal({.net = {"tap,kernel=10.9.0.2/24"}, .addresses = {"10.9.0.2/24"}}),
               HasSubstr("the stack's own address"));
   for (const char* kernel : {"224.0.0.1/24", "ff02::1/64", "0.0.0.0/24", "::/64", "10.9.0.0/24",
                              "10.9.0.255/24", "fd00:9::/64", "255.255.255.255/32"}) {
@@ -141,7 +152,7 @@ TEST(HostOptionsTest, KeysThatContradictEachOtherAreRefused) {
 
 TEST(HostOptionsTest, OtherFlagsAreTakenOver) {
   const absl::StatusOr<HostOptions> options =
-      ParseHostFlags({.net = "tap",
+      ParseHostFlags({.net = {"tap"},
                       .addresses = {"10.9.0.2/24", "fd00:9::2/64"},
                       .gateways = {"10.9.0.1", "fe80::1"},
                       .pcap = "out.pcapng",
@@ -156,7 +167,7 @@ TEST(HostOptionsTest, OtherFlagsAreTakenOver) {
   EXPECT_THAT(options->gateways,
               ElementsAre(*IpAddress::Parse("10.9.0.1"), *IpAddress::Parse("fe80::1")));
   EXPECT_EQ(options->pcap, "out.pcapng");
-  EXPECT_TRUE(options->pcap_raw && options->tap.userns && options->stats);
+  EXPECT_TRUE(options->pcap_raw && options->topology.devices[0].tap.userns && options->stats);
   EXPECT_EQ(options->dad, DadMode::kOff);
   EXPECT_EQ(options->busy_poll, std::chrono::microseconds(50));
   EXPECT_EQ(ParseHostFlags({.dad = "on"})->dad, DadMode::kOn);

@@ -35,7 +35,7 @@ class Iperf3LoopTest : public ::testing::TestWithParam<IpFamily> {
  protected:
   Iperf3LoopTest() {
     HostFlags flags;
-    flags.net = "veth";
+    flags.net = {"veth"};
     flags.dad = "off";
     auto options = ParseHostFlags(flags);
     EXPECT_TRUE(options.ok()) << options.status();
