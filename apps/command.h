@@ -11,10 +11,12 @@ namespace tapwire::apps {
 void RegisterPing(CLI::App& root, int& exit_code);
 void RegisterEcho(CLI::App& root, int& exit_code);
 void RegisterRun(CLI::App& root, int& exit_code);
+void RegisterCtl(CLI::App& root, int& exit_code);
 void RegisterUsernsExec(CLI::App& root, int& exit_code);
 void RegisterIperf3(CLI::App& root, int& exit_code);
 void RegisterPcap(CLI::App& root, int& exit_code);
 void RegisterPkt(CLI::App& root, int& exit_code);
+void RegisterLab(CLI::App& root, int& exit_code);
 
 // Parses and runs: what main() does, callable from tests. Help and version go to stdout with 0,
 // bad usage to stderr as one line with 2.

@@ -46,10 +46,12 @@ int RunCommandLine(int argc, const char* const* argv) {
   RegisterPing(root, exit_code);
   RegisterEcho(root, exit_code);
   RegisterRun(root, exit_code);
+  RegisterCtl(root, exit_code);
   RegisterUsernsExec(root, exit_code);
   RegisterIperf3(root, exit_code);
   RegisterPcap(root, exit_code);
   RegisterPkt(root, exit_code);
+  RegisterLab(root, exit_code);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Costs of the device layer itself: a small frame over a veth pair into the receive
-// core, software segmentation of a 64 KiB super-packet, a checksum in software.
+// Costs of the device layer itself: a small frame over a veth pair into the receive core, software
+// segmentation of a 64 KiB super-packet, a checksum in software, GRO with nothing to merge.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -11,9 +11,12 @@
 #include "netdev/base/byteorder.h"
 #include "netdev/base/seeded_random.h"
 #include "netdev/csum_offload.h"
+#include "netdev/dummy.h"
 #include "netdev/features.h"
+#include "netdev/gro.h"
 #include "netdev/gso.h"
 #include "netdev/net_context.h"
+#include "netdev/poll.h"
 #include "netdev/tx_path.h"
 #include "netdev/veth.h"
 #include "netdev/wire/ethernet.h"
@@ -127,6 +130,39 @@ void BM_ChecksumHelp(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(payload));
 }
 BENCHMARK(BM_ChecksumHelp)->Arg(64)->Arg(1448)->Arg(60000);
+
+// A receive queue with one packet per round.
+class OneByOne final : public PollContext {
+ public:
+  using PollContext::PollContext;
+  int Poll(int /*budget*/) override {
+    Deliver(std::move(next));
+    return 1;
+  }
+  PacketPtr next;
+};
+
+// What GRO costs a flow that has nothing to merge: a segment of one byte in each round.
+void BM_LoneSegment(benchmark::State& state, GroMode mode) {
+  Bench bench;
+  auto dummy = CreateDummy(bench.context, {});
+  if (!dummy.ok() || !(*dummy)->Up().ok()) return state.SkipWithError("no device");
+  NetDevice& device = **dummy;
+  device.SetGroMode(mode);
+  CountingSink sink;
+  device.AddPacketType(sink);
+  OneByOne queue(bench.context, device);
+  for (auto _ : state) {
+    queue.next = TcpFrame(bench.context.pool(), 1, true);
+    queue.next->meta.csum_state = CsumState::kUnnecessary;
+    queue.Schedule();
+    bench.context.RunOnce();
+  }
+  if (sink.bytes == 0) state.SkipWithError("nothing arrived");
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(BM_LoneSegment, GroOff, GroMode::kOff);
+BENCHMARK_CAPTURE(BM_LoneSegment, GroOn, GroMode::kOn);
 
 }  // namespace
 }  // namespace tapwire::netdev

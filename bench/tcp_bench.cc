@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP in process: two hosts on one context, joined by a veth pair; one thread does everything. Bulk
-// with copying writes and reads of 16 KiB, requests and answers of one byte, and whole connections.
+// TCP in process: two hosts on one context, joined by a veth pair or on two macvlans in bridge
+// mode; one thread does everything. Bulk with copying writes and reads of 16 KiB, requests and
+// answers of one byte, and whole connections. `idle`: on a veth pair one of whose ends carries a
+// macvlan that nobody talks to.
 
 #include <benchmark/benchmark.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "netdev/dummy.h"
+#include "netdev/macvlan.h"
 #include "netdev/net_context.h"
 #include "netdev/veth.h"
 #include "stack/sockets/system_environment.h"
@@ -28,13 +33,34 @@ class Quiet : public tcp::ConnectionObserver {
   bool connected = false, readable = false, gone = false;
 };
 
+enum class Wire { kVeth, kMacvlans, kVethWithIdleMacvlan };
+
+netdev::NetDevice* AddMacvlan(netdev::NetDevice& lower) {
+  netdev::MacvlanOptions options;
+  options.mode = static_cast<uint32_t>(netdev::MacvlanMode::kBridge);
+  return *netdev::CreateMacvlan(lower.context(), lower.ifindex(), options);
+}
+
+// Two devices that hear each other.
+std::pair<netdev::NetDevice*, netdev::NetDevice*> MakeWire(netdev::NetContext& context, Wire wire) {
+  if (wire != Wire::kMacvlans) {
+    const auto pair = *netdev::CreateVethPair(context, {});
+    if (wire == Wire::kVethWithIdleMacvlan) AddMacvlan(*pair.second)->Up().IgnoreError();
+    return pair;
+  }
+  netdev::NetDevice& lower = **netdev::CreateDummy(context, {.name = "lower", .offloads = false});
+  lower.Up().IgnoreError();
+  return {AddMacvlan(lower), AddMacvlan(lower)};
+}
+
 class TcpHosts {
  public:
-  explicit TcpHosts(IpFamily family) : family_(family), context_(system_.environment()) {
+  explicit TcpHosts(IpFamily family, Wire wire = Wire::kVeth)
+      : family_(family), context_(system_.environment()) {
     StackConfig config;
     config.duplicate_address_detection = false;
     config.link_local_address = false;
-    auto pair = *netdev::CreateVethPair(context_, {});
+    const auto pair = MakeWire(context_, wire);
     a_ = std::make_unique<Stack>(context_, config);
     b_ = std::make_unique<Stack>(context_, config);
     Interface* ia = *a_->AddInterface(*pair.first);
@@ -84,8 +110,8 @@ class TcpHosts {
   tcp::Listener* listener_ = nullptr;
 };
 
-void TcpStream(benchmark::State& state, IpFamily family) {
-  TcpHosts hosts(family);
+void TcpStream(benchmark::State& state, IpFamily family, Wire wire) {
+  TcpHosts hosts(family, wire);
   Quiet client, server;
   if (!hosts.Open(client, server)) return state.SkipWithError("no connection");
   std::vector<uint8_t> out(16384, 0x5a), in(16384);
@@ -107,12 +133,14 @@ void TcpStream(benchmark::State& state, IpFamily family) {
   hosts.server_end->Abort();
   hosts.Run();
 }
-BENCHMARK_CAPTURE(TcpStream, v4, IpFamily::kV4);
-BENCHMARK_CAPTURE(TcpStream, v6, IpFamily::kV6);
+BENCHMARK_CAPTURE(TcpStream, v4, IpFamily::kV4, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpStream, v6, IpFamily::kV6, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpStream, macvlan_v4, IpFamily::kV4, Wire::kMacvlans);
+BENCHMARK_CAPTURE(TcpStream, macvlan_v6, IpFamily::kV6, Wire::kMacvlans);
 
 // One byte there and back.
-void TcpRoundTrip(benchmark::State& state, IpFamily family) {
-  TcpHosts hosts(family);
+void TcpRoundTrip(benchmark::State& state, IpFamily family, Wire wire) {
+  TcpHosts hosts(family, wire);
   Quiet client, server;
   if (!hosts.Open(client, server)) return state.SkipWithError("no connection");
   std::vector<uint8_t> byte(1), in(1);
@@ -129,12 +157,15 @@ void TcpRoundTrip(benchmark::State& state, IpFamily family) {
   hosts.server_end->Abort();
   hosts.Run();
 }
-BENCHMARK_CAPTURE(TcpRoundTrip, v4, IpFamily::kV4);
-BENCHMARK_CAPTURE(TcpRoundTrip, v6, IpFamily::kV6);
+BENCHMARK_CAPTURE(TcpRoundTrip, v4, IpFamily::kV4, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpRoundTrip, v6, IpFamily::kV6, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpRoundTrip, macvlan_v4, IpFamily::kV4, Wire::kMacvlans);
+BENCHMARK_CAPTURE(TcpRoundTrip, macvlan_v6, IpFamily::kV6, Wire::kMacvlans);
+BENCHMARK_CAPTURE(TcpRoundTrip, idle_macvlan_v4, IpFamily::kV4, Wire::kVethWithIdleMacvlan);
 
 // A connection, one byte there and back, closed by the client: with TIME-WAIT as it is.
-void TcpConnectionPerRequest(benchmark::State& state, IpFamily family) {
-  TcpHosts hosts(family);
+void TcpConnectionPerRequest(benchmark::State& state, IpFamily family, Wire wire) {
+  TcpHosts hosts(family, wire);
   std::vector<uint8_t> byte(1), in(1);
   for (auto _ : state) {
     Quiet client, server;
@@ -153,8 +184,10 @@ void TcpConnectionPerRequest(benchmark::State& state, IpFamily family) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK_CAPTURE(TcpConnectionPerRequest, v4, IpFamily::kV4);
-BENCHMARK_CAPTURE(TcpConnectionPerRequest, v6, IpFamily::kV6);
+BENCHMARK_CAPTURE(TcpConnectionPerRequest, v4, IpFamily::kV4, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpConnectionPerRequest, v6, IpFamily::kV6, Wire::kVeth);
+BENCHMARK_CAPTURE(TcpConnectionPerRequest, macvlan_v4, IpFamily::kV4, Wire::kMacvlans);
+BENCHMARK_CAPTURE(TcpConnectionPerRequest, macvlan_v6, IpFamily::kV6, Wire::kMacvlans);
 
 }  // namespace
 }  // namespace tapwire
