@@ -333,7 +333,7 @@ TEST_F(TapDeviceInterop, RemovalIsToldOnceAndCostsNothingAfterwards) {
               ::testing::ElementsAre(AllOf(HasSubstr("tw0"), HasSubstr("removed while in use"))));
   EXPECT_FALSE(device->is_up());
   EXPECT_FALSE(device->Up().ok());
-  EXPECT_EQ(Send(*device, ToPacket(Bytes(60))), TxResult::kDeviceDown);
+  EXPECT_EQ(Send(*device, ToPacket(Bytes(60))), TxResult::kCongested);
 }
 
 // Covers: bug:B94, demand:61 — found by a write, before the loop has had a look.

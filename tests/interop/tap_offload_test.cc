@@ -14,6 +14,7 @@
 
 #include "drivers/tap/tap_device.h"
 #include "netdev/csum_offload.h"
+#include "netdev/gro.h"
 #include "netdev/wire/ipv4.h"
 #include "netdev/wire/ipv6.h"
 #include "netdev/wire/tcp.h"
@@ -415,6 +416,7 @@ TEST_P(TapTsoInterop, TcpSuperPacketIsReceivedWhole) {
 
 TEST_P(TapTsoInterop, WithoutTsoTheKernelSegments) {
   ASSERT_NE(OpenAddressed({.tso = false}), nullptr);
+  device_->SetGroMode(netdev::GroMode::kOff);  // which would undo what the kernel did
   KernelSendsTcp();
   for (const Packet* packet : Received(6)) {
     EXPECT_LE(packet->length(), 1514u);
