@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "netdev/base/status_util.h"
+#include "netdev/gro.h"
 #include "netdev/packet_copy.h"
 #include "netdev/poll.h"
 #include "netdev/registry.h"
@@ -109,6 +110,8 @@ class PipeDevice final : public NetDevice {
       const std::function<void(absl::string_view, uint64_t)>& fn) const override {
     fn("tx_ring_full", ring_full_);
     fn("tx_kicks", kicks_);
+    const Gro* const gro = rx_.gro();
+    ForEachGroStat({&gro, 1}, fn);
   }
 
  protected:

@@ -20,6 +20,7 @@
 #include "netdev/poll.h"
 #include "netdev/registry.h"
 #include "netdev/tx_path.h"
+#include "tests/netdev/gro_frames.h"
 #include "tests/testutil/packet_builder.h"
 
 namespace tapwire::netdev {
@@ -141,6 +142,22 @@ TEST_F(PipeTest, FramesArriveInOrderInBothDirections) {
   EXPECT_THAT(a_->sink->frames, ElementsAre(TestFrame(9)));
   EXPECT_EQ(a_->device->stats().tx_packets.value(), 3u);
   EXPECT_EQ(b_->device->stats().rx_packets.value(), 3u);
+}
+
+TEST_F(PipeTest, MergedFramesAreInTheStatistics) {
+  Connect();
+  Up();
+  b_->device->SetGroMode(GroMode::kOn);
+  for (uint16_t i = 0; i < 3; ++i) {
+    a_->Send(testing::Piece({.ip_id = i}, size_t{1448} * i, 1448));
+  }
+  Pump(*a_, *b_);
+  EXPECT_EQ(b_->sink->count, 1u);
+  uint64_t merged = 0;
+  b_->device->ForEachDriverStat([&](absl::string_view name, uint64_t value) {
+    if (name == "rx_gro_merged") merged = value;
+  });
+  EXPECT_EQ(merged, 2u);
 }
 
 TEST_F(PipeTest, MetadataSurvivesTheCopy) {
