@@ -65,7 +65,7 @@ class Control {
   absl::Status Start(Host& host, const std::string& path) {
     if (path == ServiceFlags::kNoControl) return absl::OkStatus();
     world_ = std::make_unique<ctl::World>(ctl::World{.context = host.context(), .stacks = {}});
-    world_->stacks.push_back({"main", &host.stack()});
+    world_->stacks.push_back({kOwnStackName, &host.stack()});
     for (const auto& named : host.topology().stacks()) {
       world_->stacks.push_back({named->spec.name, named->stack.get()});
     }

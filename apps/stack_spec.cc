@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "apps/spec_text.h"
 #include "netdev/base/status_util.h"
@@ -83,7 +84,12 @@ absl::StatusOr<StackSpec> ParseStackSpec(absl::string_view text) {
   const SpecText spec_text("--stack", text);
   StackSpec spec;
   spec.text = std::string(text);
+  absl::flat_hash_set<absl::string_view> given;
   for (const SpecText::Pair& pair : spec_text.Pairs()) {
+    const bool once = pair.key == "forwarding" || pair.key == "name";
+    if (once && !given.insert(pair.key).second) {
+      return spec_text.Bad(absl::StrCat(pair.key, "= is given twice"));
+    }
     TW_RETURN_IF_ERROR(ParseKey(spec_text, pair, spec));
   }
   if (spec.devices.empty()) return spec_text.Bad("needs dev=NAME, a device made by --net");

@@ -13,6 +13,9 @@ namespace tapwire::apps {
 
 extern const char kStackHelp[];
 
+// Of the command's own stack, which no --stack may take.
+inline constexpr char kOwnStackName[] = "main";
+
 struct StackSpec {
   struct Device {
     std::string name;

@@ -217,6 +217,11 @@ absl::Status Topology::CreateStacks(const StackConfig& config) {
 }
 
 absl::Status Topology::CreateStack(const StackConfig& base, const StackSpec& spec, bool automatic) {
+  if (spec.name == kOwnStackName) {
+    return Refusal("--stack", spec.text,
+                   absl::AlreadyExistsError(
+                       absl::StrCat("name=", spec.name, " is that of the command's own stack")));
+  }
   for (const auto& other : stacks_) {
     if (other->spec.name == spec.name) {
       return Refusal("--stack", spec.text,

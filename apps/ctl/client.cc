@@ -2,8 +2,6 @@
 #include "apps/ctl/client.h"
 
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -20,21 +18,14 @@ namespace {
 
 using drivers::UniqueFd;
 
-absl::StatusOr<UniqueFd> ConnectToDefault() {
+absl::StatusOr<UniqueFd> ConnectToDefault(std::chrono::milliseconds timeout) {
   absl::Status first;
   for (const std::string& path : DefaultSocketPaths()) {
-    absl::StatusOr<UniqueFd> fd = ConnectTo(path);
+    absl::StatusOr<UniqueFd> fd = ConnectTo(path, timeout);
     if (fd.ok()) return fd;
     if (first.ok()) first = fd.status();
   }
   return first;
-}
-
-void SetTimeout(int fd, std::chrono::milliseconds timeout) {
-  const timeval limit = {.tv_sec = timeout.count() / 1000,
-                         .tv_usec = static_cast<suseconds_t>(timeout.count() % 1000 * 1000)};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
 absl::Status SendAll(int fd, absl::string_view bytes) {
@@ -71,8 +62,8 @@ absl::StatusOr<std::string> ReceiveReply(int fd) {
 absl::StatusOr<Reply> Ask(const std::string& path, const std::vector<std::string>& argv,
                           std::chrono::milliseconds timeout) {
   TW_ASSIGN_OR_RETURN(const std::string request, EncodeRequest(argv));
-  TW_ASSIGN_OR_RETURN(const UniqueFd fd, path.empty() ? ConnectToDefault() : ConnectTo(path));
-  SetTimeout(fd.get(), timeout);
+  TW_ASSIGN_OR_RETURN(const UniqueFd fd,
+                      path.empty() ? ConnectToDefault(timeout) : ConnectTo(path, timeout));
   // A server that is full closes without reading; what it said, if anything, is more to the point.
   const absl::Status sent = SendAll(fd.get(), request);
   const absl::StatusOr<std::string> bytes = ReceiveReply(fd.get());

@@ -5,12 +5,14 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -50,7 +52,24 @@ absl::StatusOr<UniqueFd> NewSocket() {
   return fd;
 }
 
-// 0 or the errno.
+void SetTimeout(int fd, std::chrono::milliseconds timeout) {
+  const timeval limit = {.tv_sec = timeout.count() / 1000,
+                         .tv_usec = static_cast<suseconds_t>(timeout.count() % 1000 * 1000)};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+// Waits for others that are just making or replacing a socket there, but not for somebody who
+// keeps the lock: anybody may who can read the folder. Then two may replace one stale socket.
+void LockShortly(int folder) {
+  constexpr int kTries = 50;
+  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 10'000'000};
+  for (int i = 0; i < kTries && flock(folder, LOCK_EX | LOCK_NB) != 0; ++i) {
+    nanosleep(&kPause, nullptr);
+  }
+}
+
+// 0 or the errno; EAGAIN if the other side did not take it in time.
 int Connect(int fd, const sockaddr_un& address) {
   return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
@@ -75,6 +94,8 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
                        "something else is there; remove it or choose another path");
   }
   TW_ASSIGN_OR_RETURN(const UniqueFd probe, NewSocket());
+  // It may be stopped, with its queue of connections full.
+  fcntl(probe.get(), F_SETFL, O_NONBLOCK);
   const int err = Connect(probe.get(), address);
   if (err != ECONNREFUSED) {
     // It answers, or it is so busy (EAGAIN) or so protected that this cannot be told.
@@ -124,7 +145,7 @@ absl::StatusOr<UniqueFd> ListenAt(const std::string& path) {
   TW_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket());
   // Of two that find the same stale socket one must not remove the new one of the other.
   const UniqueFd folder(open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.valid()) flock(folder.get(), LOCK_EX);
+  if (folder.valid()) LockShortly(folder.get());
   int err = Bind(fd.get(), address);
   if (err == EADDRINUSE) {
     TW_RETURN_IF_ERROR(RemoveStale(path, address));
@@ -139,11 +160,16 @@ absl::StatusOr<UniqueFd> ListenAt(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectTo(const std::string& path) {
+absl::StatusOr<UniqueFd> ConnectTo(const std::string& path, std::chrono::milliseconds timeout) {
   TW_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
   TW_ASSIGN_OR_RETURN(UniqueFd fd, NewSocket());
+  SetTimeout(fd.get(), timeout);
   const int err = Connect(fd.get(), address);
   if (err == 0) return fd;
+  if (err == EAGAIN) {
+    return SystemError(ETIMEDOUT, absl::StrCat("control socket ", path),
+                       "the process there takes no connection; it is stopped or overloaded");
+  }
   const bool nobody = err == ENOENT || err == ECONNREFUSED;
   return SystemError(err, absl::StrCat("control socket ", path),
                      nobody ? "no 'tapwire run' answers there; --socket names another one" : "");

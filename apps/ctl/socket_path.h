@@ -2,6 +2,7 @@
 // Where the control socket is, and getting hold of it.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ absl::Status MakeSocketFolder(const std::string& socket_path);
 // replaced; kAlreadyExists (EADDRINUSE) if one answers, or if something else than a socket is
 // there.
 absl::StatusOr<drivers::UniqueFd> ListenAt(const std::string& path);
-// Connected, blocking. The message of the error says what to do.
-absl::StatusOr<drivers::UniqueFd> ConnectTo(const std::string& path);
+// Connected, blocking; connecting and each later read and write take at most `timeout`
+// (ETIMEDOUT). The message of the error says what to do.
+absl::StatusOr<drivers::UniqueFd> ConnectTo(const std::string& path,
+                                            std::chrono::milliseconds timeout);
 
 // Removes a socket at the end of its server, unless another one has replaced it.
 class SocketFile {

@@ -58,6 +58,10 @@ int RunLab(const Lab<Result>& lab, LabFlags& flags) {
     std::fputs(lab::ErrorJson(lab.name, result.status().message()).c_str(), stdout);
     return 1;
   }
+  if (flags.json && options.kernel && result->kernel.points.empty()) {
+    std::fprintf(stderr, "tapwire lab %s: the kernel's figures: %s\n", lab.name,
+                 result->kernel.problem.c_str());
+  }
   std::fputs((flags.json ? lab.json(*result) : lab.text(*result)).c_str(), stdout);
   return 0;
 }

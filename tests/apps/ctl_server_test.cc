@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket: what goes over it, who may use it, and that no client can hurt its server.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,6 +75,8 @@ TEST(CtlMessageTest, RepliesComeBackAsTheyWere) {
 }
 
 // ---- The socket ----
+
+constexpr std::chrono::seconds kPatience(20);
 
 class CtlServerTest : public ::testing::Test {
  protected:
@@ -186,6 +190,29 @@ TEST_F(CtlServerTest, OnlyAStaleSocketIsReplaced) {
   EXPECT_EQ(stat(path().c_str(), &info), 0);  // still there
 }
 
+// A process that is stopped: its queue of connections is full, and nobody takes any out.
+TEST_F(CtlServerTest, WhoTakesNoConnectionIsNotWaitedFor) {
+  const auto stopped = ListenAt(path());
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  std::vector<drivers::UniqueFd> waiting;
+  while (true) {
+    auto fd = ConnectTo(path(), std::chrono::milliseconds(1));
+    if (!fd.ok()) break;
+    waiting.push_back(*std::move(fd));
+    ASSERT_LT(waiting.size(), 1000u);
+  }
+  const auto reply = Ask(path(), {"ip"}, std::chrono::milliseconds(50));
+  EXPECT_EQ(StatusToErrno(reply.status()), ETIMEDOUT);
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("takes no connection"));
+  EXPECT_EQ(StatusToErrno(ListenAt(path()).status()), EADDRINUSE) << "it may go on one day";
+}
+
+TEST_F(CtlServerTest, LockOfAStrangerOnTheFolderIsNotWaitedForForever) {
+  const drivers::UniqueFd folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(flock(folder.get(), LOCK_EX), 0);
+  EXPECT_EQ(Start(), absl::OkStatus());
+}
+
 TEST_F(CtlServerTest, SocketOfASuccessorIsNotRemoved) {
   ASSERT_EQ(Start(), absl::OkStatus());
   ASSERT_EQ(unlink(path().c_str()), 0);
@@ -201,7 +228,7 @@ TEST_F(CtlServerTest, GarbageIsAnsweredAndEnds) {
     for (const std::string& bytes :
          {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(8, '\0'), std::string(8, '\xff'),
           std::string("\0\0\0\2ip", 6), std::string(1u << 20, 'x')}) {
-      const auto fd = ConnectTo(path());
+      const auto fd = ConnectTo(path(), kPatience);
       ASSERT_TRUE(fd.ok()) << fd.status();
       (void)send(fd->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       EXPECT_TRUE(ClosedWithin(fd->get(), std::chrono::seconds(3)));
@@ -214,7 +241,8 @@ TEST_F(CtlServerTest, GarbageIsAnsweredAndEnds) {
 TEST_F(CtlServerTest, ClientThatHangsIsCutOff) {
   ASSERT_EQ(Start(16, /*timeout_ms=*/100), absl::OkStatus());
   While([&] {
-    const auto silent = ConnectTo(path()), slow = ConnectTo(path()), deaf = ConnectTo(path());
+    const auto silent = ConnectTo(path(), kPatience), slow = ConnectTo(path(), kPatience),
+               deaf = ConnectTo(path(), kPatience);
     ASSERT_TRUE(silent.ok() && slow.ok() && deaf.ok());
     EXPECT_EQ(send(slow->get(), "\0\0\0\3i", 5, MSG_NOSIGNAL), 5);
     const std::string big = *EncodeRequest({"big"});  // and never reads what comes of it
@@ -231,7 +259,7 @@ TEST_F(CtlServerTest, ClientThatHangsIsCutOff) {
 TEST_F(CtlServerTest, ClientsBeyondTheLimitAreClosed) {
   ASSERT_EQ(Start(/*max_clients=*/2), absl::OkStatus());
   While([&] {
-    auto a = ConnectTo(path()), b = ConnectTo(path());
+    auto a = ConnectTo(path(), kPatience), b = ConnectTo(path(), kPatience);
     ASSERT_TRUE(a.ok() && b.ok());
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_FALSE(Ask(path(), {"ip"}).ok());
@@ -245,7 +273,7 @@ TEST_F(CtlServerTest, ClientsBeyondTheLimitAreClosed) {
 
 TEST_F(CtlServerTest, ServerMayEndBeforeItsClients) {
   ASSERT_EQ(Start(), absl::OkStatus());
-  const auto fd = ConnectTo(path());
+  const auto fd = ConnectTo(path(), kPatience);
   ASSERT_TRUE(fd.ok());
   for (int i = 0; i < 10; ++i) Turn();
   EXPECT_EQ(server_->clients(), 1u);

@@ -168,6 +168,8 @@ TEST(StackSpecTest, BadValuesNameTheFlag) {
            {"dev=a,addr=10.0.0.1/24,dev=b,addr=10.0.0.1/16", "addr=10.0.0.1/16 is given twice"},
            {"dev=a,gateway=router", "gateway=router is not an address"},
            {"dev=a,gateway=fd00::1,gateway=fd00::2", "the second one of its family"},
+           {"dev=a,forwarding=on,forwarding=on", "forwarding= is given twice"},
+           {"dev=a,name=b,name=c", "name= is given twice"},
            {"dev=a,forwarding=both", "forwarding= takes on or off, not 'both'"},
            {"dev=a,colour=red", "unknown option 'colour'"},
            {"dev=a,name=a/b", "'a/b' is no valid interface name"},
@@ -371,6 +373,11 @@ TEST_F(TopologyTest, TwoStacksOnOneDeviceAreRefused) {
 TEST_F(TopologyTest, TwoStacksOfOneNameAreRefused) {
   EXPECT_THAT(Refusal(Build(kTwoMacvlans, {"dev=mv0,name=a", "dev=low,name=a"})),
               HasSubstr("there is a stack named a"));
+}
+
+TEST_F(TopologyTest, NameOfTheOwnStackIsTaken) {
+  EXPECT_THAT(Refusal(Build(kTwoMacvlans, {"dev=mv0,name=main"})),
+              HasSubstr("name=main is that of the command's own stack"));
 }
 
 // ---- The flags of commands ----
