@@ -3,9 +3,11 @@
 
 #include <csignal>
 #include <cstdio>
+#include <span>
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "apps/command.h"
 #include "apps/report.h"
@@ -16,15 +18,25 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// One line that names the problem and where to read on.
+bool HasCommands(const CLI::App& app) {
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+// One line that names the problem and where to read on. `words` are those of the command line, the
+// program's name left out.
 int ReportUsageError(const CLI::App& root, const CLI::ParseError& error,
-                     const std::string& unknown) {
+                     std::span<const char* const> words) {
   std::string command = "tapwire";
-  for (const CLI::App* sub : root.get_subcommands()) command += " " + sub->get_name();
+  const CLI::App* last = &root;
+  while (!last->get_subcommands().empty()) {
+    last = last->get_subcommands().front();
+    command += " " + last->get_name();
+    if (!words.empty()) words = words.subspan(1);
+  }
   std::string message = error.what();
   // CLI11 says only that a command is missing, also when it did not know the one that was given.
-  if (root.get_subcommands().empty() && !unknown.empty())
-    message = "unknown command '" + unknown + "'";
+  if (HasCommands(*last) && !words.empty() && words[0][0] != '-')
+    message = absl::StrCat("unknown command '", words[0], "'");
   while (!message.empty() && message.back() == '\n') message.pop_back();
   std::fprintf(stderr, "tapwire: %s (see '%s --help')\n", OneLine(message).c_str(),
                command.c_str());
@@ -61,8 +73,7 @@ int RunCommandLine(int argc, const char* const* argv) {
     std::fputs(text.str().c_str(), stdout);
     return FinishOutput(code);
   } catch (const CLI::ParseError& error) {
-    const std::string first = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
-    return ReportUsageError(root, error, first);
+    return ReportUsageError(root, error, std::span(argv, static_cast<size_t>(argc)).subspan(1));
   }
   return FinishOutput(exit_code);
 }

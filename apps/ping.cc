@@ -141,7 +141,8 @@ void PingRun::SendNext() {
                       .data = data_,
                       .ttl = static_cast<uint8_t>(flags_.ttl),
                       .dont_fragment = flags_.pmtu == "do"};
-  outstanding_[request.sequence] = {.sent = host_.context().RefreshNow()};
+  last_event_ = host_.context().RefreshNow();
+  outstanding_[request.sequence] = {.sent = last_event_};
   const absl::StatusOr<IpAddress> sent = socket_->Send(request);
   if (!sent.ok()) {
     stats_.OnError();

@@ -44,6 +44,17 @@ void ShowProgress(absl::string_view name, absl::string_view what) {
                std::string(what).c_str());
 }
 
+// What the object has no place for goes to stderr.
+template <typename Result>
+void SayBesides(const char* name, const Result& result, bool kernel_wanted) {
+  const std::string quietness = lab::Quietness(result.conditions);
+  if (!quietness.empty()) std::fprintf(stderr, "tapwire lab %s: %s", name, quietness.c_str());
+  if (kernel_wanted && result.kernel.points.empty()) {
+    std::fprintf(stderr, "tapwire lab %s: the kernel's figures: %s\n", name,
+                 result.kernel.problem.c_str());
+  }
+}
+
 template <typename Result>
 int RunLab(const Lab<Result>& lab, LabFlags& flags) {
   const lab::Interruption interruption;
@@ -58,10 +69,7 @@ int RunLab(const Lab<Result>& lab, LabFlags& flags) {
     std::fputs(lab::ErrorJson(lab.name, result.status().message()).c_str(), stdout);
     return 1;
   }
-  if (flags.json && options.kernel && result->kernel.points.empty()) {
-    std::fprintf(stderr, "tapwire lab %s: the kernel's figures: %s\n", lab.name,
-                 result->kernel.problem.c_str());
-  }
+  if (flags.json) SayBesides(lab.name, *result, options.kernel);
   std::fputs((flags.json ? lab.json(*result) : lab.text(*result)).c_str(), stdout);
   return 0;
 }

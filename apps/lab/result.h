@@ -58,6 +58,9 @@ struct RxResult {
   KernelResult kernel;
 };
 
+// That other load spoilt runs, a line each; empty if none did.
+std::string Quietness(const Conditions& conditions);
+
 // The point of lowest median ratio, which is what the lab is judged by.
 const RxPoint& WorstPoint(const RxResult& result);
 

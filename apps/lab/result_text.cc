@@ -19,20 +19,6 @@ std::string Placement(const Conditions& c) {
   return c.cpu < 0 ? "not kept on one CPU" : absl::StrCat("on CPU ", c.cpu);
 }
 
-std::string Quietness(const Conditions& c) {
-  std::string text;
-  if (c.repeated > 0) {
-    absl::StrAppend(&text, c.repeated,
-                    " runs were thrown away and made again, since something else used the CPUs.\n");
-  }
-  if (c.disturbed > 0) {
-    absl::StrAppend(&text, c.disturbed,
-                    " runs count although something else used the CPUs meanwhile: repeat this on a "
-                    "quiet machine.\n");
-  }
-  return text;
-}
-
 // "118034 (115000 - 120000)".
 std::string Spread(std::vector<double> values, double unit) {
   if (values.empty()) return "-";
@@ -198,6 +184,20 @@ std::string RxNotes(const RxResult& result) {
 }
 
 }  // namespace
+
+std::string Quietness(const Conditions& c) {
+  std::string text;
+  if (c.repeated > 0) {
+    absl::StrAppend(&text, c.repeated,
+                    " runs were thrown away and made again, since something else used the CPUs.\n");
+  }
+  if (c.disturbed > 0) {
+    absl::StrAppend(&text, c.disturbed,
+                    " runs count although something else used the CPUs meanwhile: repeat this on a "
+                    "quiet machine.\n");
+  }
+  return text;
+}
 
 std::string FeaturesText(const FeaturesResult& result) {
   const Conditions& c = result.conditions;

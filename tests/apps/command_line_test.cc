@@ -172,6 +172,7 @@ TEST(CommandLineTest, BadUsageIsOneLineOnStandardErrorAndTwo) {
       {"pcap", "check"},
       {"pcap", "check", "--mtu", "10", "file"},
       {"pcap", "frobnicate"},
+      {"lab", "frobnicate"},
   };
   for (const std::vector<std::string>& arguments : bad) {
     SCOPED_TRACE(Joined(arguments));
@@ -194,6 +195,11 @@ TEST(CommandLineTest, BadUsageSaysWhatToDo) {
               HasSubstr("tapwire run: --net tap,mtu=1: '1' is not a number from 68 to 65521"));
   EXPECT_THAT(RunProgram({"run", "--net", "veth", "--gateway", "10.99.0.1"}).err,
               HasSubstr("--gateway 10.99.0.1: "));
+  EXPECT_THAT(RunProgram({"lab", "frobnicate"}).err,
+              HasSubstr("unknown command 'frobnicate' (see 'tapwire lab --help')"));
+  EXPECT_THAT(RunProgram({"lab", "macvlan-rx", "--pairs", "0"}).err,
+              HasSubstr("(see 'tapwire lab macvlan-rx --help')"));
+  EXPECT_THAT(RunProgram({"lab"}).err, Not(HasSubstr("unknown")));
 }
 
 // ---- ping over veth ----
@@ -224,6 +230,10 @@ TEST(CommandLineTest, PingSaysWhatWentWrong) {
   const Outcome silent = with({"-W", "0.1", "10.9.0.77"});
   EXPECT_EQ(silent.exit_code, 1);
   EXPECT_THAT(silent.out, HasSubstr("1 packets transmitted, 0 received, 100% packet loss"));
+  // From the first request to the last, as ping has it.
+  const Outcome twice =
+      RunProgram({"ping", "--net", "veth", "-c", "2", "-i", "0.2", "-W", "0.1", "10.9.0.77"});
+  EXPECT_THAT(twice.out, MatchesRegex("(.|\n)*time [2-9][0-9][0-9]ms(.|\n)*"));
   const Outcome no_route = with({"192.0.2.1"});
   EXPECT_EQ(no_route.exit_code, 2);
   EXPECT_THAT(no_route.err, AllOf(HasSubstr("tapwire ping: "), HasSubstr("192.0.2.1")));
