@@ -246,7 +246,12 @@ void KernelKnowsItsNeighbor(Lab& lab) {
   for (const IpFamily family : kFamilies) {
     SCOPED_TRACE(StackAddress(family).ToString());
     ExpectKernelEcho(lab, family, 100);
-    const std::string entry = KernelNeighbor(StackAddress(family), lab.options().name);
+    // What a busy machine has let grow stale it asks for again after five seconds.
+    std::string entry;
+    for (int i = 0; i < 100 && !absl::EndsWith(entry, "REACHABLE"); ++i) {
+      if (i > 0) lab.RunFor(std::chrono::milliseconds(100));
+      entry = KernelNeighbor(StackAddress(family), lab.options().name);
+    }
     EXPECT_THAT(entry, HasSubstr(absl::StrCat("lladdr ", lab.options().mac.ToString())));
     EXPECT_THAT(entry, ::testing::EndsWith("REACHABLE"));
   }
